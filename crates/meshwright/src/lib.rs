@@ -1,0 +1,10 @@
+//! Meshwright turns a single-device training step into the fastest distributed one that fits the
+//! memory of a given cluster.
+//!
+//! The modules stand in the order of the pipeline.
+
+pub mod program;
+
+pub mod import;
+
+pub mod interpret;

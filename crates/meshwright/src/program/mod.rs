@@ -1,0 +1,139 @@
+//! The Program: a typed SSA tensor program with one closed set of ops.
+
+mod build;
+mod id;
+mod infer;
+mod literal;
+mod op;
+mod print;
+mod types;
+mod verify;
+
+pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
+pub use infer::infer;
+pub use literal::{Literal, encode_number};
+pub use op::*;
+pub use types::{DType, DTypeKind, Dims, Shape, Type};
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+/// A list of values: operands or results.
+pub type Values = SmallVec<[ValueId; 4]>;
+
+/// A whole function, most often a training step: parameters, optimizer state and batch in; new
+/// parameters, new state and loss out.
+///
+/// Values and operations are numbered in the order in which they are printed once the program is
+/// [`compact`](Program::compact); every way of making a program ends in that form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    pub name: String,
+    pub values: Table<ValueId, Value>,
+    pub ops: Table<OpId, Operation>,
+    pub regions: Table<RegionId, Region>,
+    pub locations: Table<LocationId, Location>,
+    pub body: RegionId,
+    /// One per argument of the body.
+    pub arguments: Vec<Argument>,
+    /// One per result of the body.
+    pub results: Vec<ResultInfo>,
+    /// Processes the program is written for: replicas and partitions, 1 and 1 for a whole program.
+    pub replicas: usize,
+    pub partitions: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    pub ty: Type,
+    pub definition: Definition,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Definition {
+    Argument { region: RegionId, index: u32 },
+    Result { op: OpId, index: u32 },
+}
+
+/// One op with what it reads and makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    pub op: Op,
+    pub operands: Values,
+    pub results: Values,
+    pub regions: SmallVec<[RegionId; 2]>,
+    pub location: LocationId,
+}
+
+/// A straight line of operations. It may read values of the regions around it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Region {
+    pub arguments: Vec<ValueId>,
+    pub ops: Vec<OpId>,
+    /// What the region gives back: the operands of its `return`.
+    pub results: Vec<ValueId>,
+}
+
+/// What is known of an argument besides its type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Argument {
+    /// Dotted, such as `params.layers.0.attn.wqkv`; empty where unknown.
+    pub name: String,
+    /// The caller lets the program overwrite this argument with the result of that number.
+    pub alias: Option<usize>,
+    /// The caller gives the argument's memory up, for any result.
+    pub donated: bool,
+}
+
+/// What is known of a result besides its type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResultInfo {
+    /// Dotted, such as `result.0.layers.0.attn.wqkv`; empty where unknown.
+    pub name: String,
+}
+
+/// Where an op came from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// The path of scopes with the op's own name last, such as
+    /// `jit(step)/transpose(jvp(layer0))/attn/dot_general`; empty where unknown.
+    pub scope: Arc<str>,
+    /// Empty where unknown.
+    pub file: Arc<str>,
+    pub line: u32,
+    pub column: u32,
+}
+
+impl Location {
+    pub fn unknown() -> Location {
+        Location { scope: Arc::from(""), file: Arc::from(""), line: 0, column: 0 }
+    }
+}
+
+impl Program {
+    pub fn ty(&self, value: ValueId) -> &Type {
+        &self.values[value].ty
+    }
+
+    pub fn shape(&self, value: ValueId) -> &[usize] {
+        &self.values[value].ty.shape
+    }
+
+    pub fn dtype(&self, value: ValueId) -> DType {
+        self.values[value].ty.dtype
+    }
+
+    /// The op that makes a value, or `None` for an argument.
+    pub fn producer(&self, value: ValueId) -> Option<OpId> {
+        match self.values[value].definition {
+            Definition::Argument { .. } => None,
+            Definition::Result { op, .. } => Some(op),
+        }
+    }
+
+    pub fn body(&self) -> &Region {
+        &self.regions[self.body]
+    }
+}
