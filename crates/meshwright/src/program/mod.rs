@@ -1,6 +1,7 @@
 //! The Program: a typed SSA tensor program with one closed set of ops.
 
 mod build;
+mod compact;
 mod id;
 mod infer;
 mod literal;
@@ -18,6 +19,9 @@ pub use types::{DType, DTypeKind, Dims, Shape, Type};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+
+/// How deep regions may stand inside each other. Walks over a program recurse this deep.
+pub const MAXIMUM_NESTING: usize = 128;
 
 /// A list of values: operands or results.
 pub type Values = SmallVec<[ValueId; 4]>;
