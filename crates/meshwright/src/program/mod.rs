@@ -11,10 +11,11 @@ mod types;
 mod verify;
 
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
-pub use infer::infer;
+pub use infer::{Types, infer};
 pub use literal::{Literal, encode_number};
 pub use op::*;
 pub use types::{DType, DTypeKind, Dims, Shape, Type};
+pub use verify::VerifyError;
 
 use std::sync::Arc;
 
