@@ -112,9 +112,7 @@ pub(super) fn parse_attribute<'a>(
         }
         b'[' => {
             cursor.position += 1;
-            let list = parse_list(cursor, context, depth)?;
-            skip_type_suffix(cursor);
-            Ok(Attribute::List(list))
+            parse_list(cursor, context, depth).map(Attribute::List)
         }
         b'{' => {
             cursor.position += 1;
@@ -152,14 +150,12 @@ fn parse_number<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     let start = cursor.position;
     let text = cursor.number();
     let span = start..cursor.position;
-    let dtype_start = cursor.position;
-    let is_float_type = cursor.eat(":") && matches!(cursor.word(), Some("f16" | "bf16" | "f32" | "f64"));
+    let suffix = scalar_type_suffix(cursor);
+    let is_float_type = matches!(suffix, "f16" | "bf16" | "f32" | "f64");
     let hex = text.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
     let value = match hex {
-        Some(Ok(bits)) if is_float_type => match cursor.text[dtype_start..cursor.position].trim_ascii() {
-            ending if ending.ends_with("f64") => Some(Attribute::Float(f64::from_bits(bits))),
-            _ => Some(Attribute::Float(f64::from(f32::from_bits(bits as u32)))),
-        },
+        Some(Ok(bits)) if suffix == "f64" => Some(Attribute::Float(f64::from_bits(bits))),
+        Some(Ok(bits)) if suffix == "f32" => Some(Attribute::Float(f64::from(f32::from_bits(bits as u32)))),
         Some(Ok(bits)) => Some(Attribute::Integer(bits as i64)),
         Some(Err(_)) => None,
         None if is_float_type || text.contains(['.', 'e', 'E']) => text.parse().ok().map(Attribute::Float),
@@ -168,7 +164,21 @@ fn parse_number<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     value.ok_or_else(|| error(span, "not a number we can read", "expected an integer or a float"))
 }
 
-/// `: i64` and the like after a value.
+/// The type in `: i64` after a number, or nothing. In `dim = 0 : tensor<4xf32>` the `:` belongs to
+/// the operation.
+fn scalar_type_suffix<'a>(cursor: &mut Cursor<'a>) -> &'a str {
+    let before = cursor.position;
+    if cursor.eat(":") {
+        match cursor.word() {
+            Some(word) if word == "index" || word.ends_with(|last: char| last.is_ascii_digit()) => return word,
+            _ => {}
+        }
+    }
+    cursor.position = before;
+    ""
+}
+
+/// `: i64` and the like after a string.
 fn skip_type_suffix(cursor: &mut Cursor<'_>) {
     let before = cursor.position;
     if cursor.eat(":") && parse_carried(cursor).is_err() {
@@ -193,10 +203,7 @@ fn parse_word<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>) -> Parse<Attri
             cursor.position = start;
             parse_carried(cursor)
         }
-        _ => {
-            skip_type_suffix(cursor);
-            Ok(Attribute::Word(word))
-        }
+        _ => Ok(Attribute::Word(word)),
     }
 }
 

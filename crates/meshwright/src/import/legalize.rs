@@ -4,7 +4,6 @@ use smallvec::SmallVec;
 
 use super::build::{add_checked, add_operation, dynamic_shape_error};
 use super::cursor::{Parse, error};
-use super::diagnostic::{Diagnostic, Severity};
 use super::fields::Fields;
 use super::parse::{Parser, RawOp};
 use crate::program::{
@@ -104,13 +103,7 @@ fn drop_annotation<'a>(parser: &mut Parser<'a>, raw: &RawOp<'a>) -> Parse<Values
     if raw.operands.len() != 1 {
         return Err(error(raw.span.clone(), format!("`{}` needs one operand", raw.name), ""));
     }
-    parser.report(Diagnostic {
-        severity: Severity::Warning,
-        span: raw.span.clone(),
-        message: "sharding annotation left out".to_owned(),
-        label: "shardings come from tactics and plans".to_owned(),
-        hint: None,
-    });
+    parser.warn_once(raw, "sharding annotations are left out", "shardings come from tactics and plans");
     Ok(raw.operands.clone())
 }
 

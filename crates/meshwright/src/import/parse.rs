@@ -55,7 +55,7 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         names: FxHashMap::default(),
         scope: Vec::new(),
         nesting: 0,
-        opaque_names: Vec::new(),
+        warned_names: Vec::new(),
     };
     parser.parse_module_items(false);
     parser.program.locations = parser.locations.table;
@@ -103,8 +103,8 @@ pub(super) struct Parser<'a> {
     /// The names in the order in which they were defined, so that a region can forget its own.
     scope: Vec<&'a str>,
     nesting: usize,
-    /// Names of unknown ops that were warned of.
-    opaque_names: Vec<&'a str>,
+    /// Names of ops that were warned of.
+    warned_names: Vec<&'a str>,
 }
 
 /// What a name stands for: some values in a row, or nothing after an error.
@@ -747,18 +747,19 @@ impl<'a> Parser<'a> {
         parse_fields(&mut self.cursor, &self.context, close, 0, out)
     }
 
-    /// Keeps an op that is not in the set, and says so once per name.
-    pub(super) fn opaque(&mut self, raw: &RawOp<'a>) -> Op {
-        if !self.opaque_names.contains(&raw.name) {
-            self.opaque_names.push(raw.name);
-            self.report(Diagnostic {
-                severity: Severity::Warning,
-                span: raw.span.clone(),
-                message: format!("unknown op `{}`", raw.name),
-                label: "kept whole on each device".to_owned(),
-                hint: None,
-            });
+    /// Warns of an operation, unless one of the same name was warned of before.
+    pub(super) fn warn_once(&mut self, raw: &RawOp<'a>, message: &str, label: &str) {
+        if self.warned_names.contains(&raw.name) {
+            return;
         }
+        self.warned_names.push(raw.name);
+        let (message, label) = (message.to_owned(), label.to_owned());
+        self.report(Diagnostic { severity: Severity::Warning, span: raw.span.clone(), message, label, hint: None });
+    }
+
+    /// Keeps an op that is not in the set, and says so.
+    pub(super) fn opaque(&mut self, raw: &RawOp<'a>) -> Op {
+        self.warn_once(raw, &format!("unknown op `{}`", raw.name), "kept whole on each device");
         let attributes = build::attribute_texts(self, raw, &[]);
         let result_types = raw.result_types.to_vec();
         Op::Opaque(Box::new(Opaque { name: raw.name.to_owned(), result_types, attributes }))

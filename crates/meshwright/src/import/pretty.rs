@@ -133,6 +133,10 @@ fn parse_word_item<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()
     if matches!(word, "dense" | "dense_resource" | "array") && parser.cursor.byte() == b'<' {
         parser.cursor.position = start;
         let value = parser.parse_attribute()?;
+        // The type of the constant is the type of the operation.
+        if let Attribute::Dense(literal) = &value {
+            raw.result_types = TypeList::from_iter([literal.ty.clone()]);
+        }
         push(raw, "value", value, start..parser.cursor.position);
         return Ok(());
     }

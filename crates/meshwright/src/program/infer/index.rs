@@ -96,7 +96,8 @@ pub(super) fn sort(dim: usize, operands: &[&Type], regions: &[Signature<'_>]) ->
 
 pub(super) fn top_k(k: usize, operands: &[&Type]) -> Result<Types, String> {
     let [operand] = take(operands)?;
-    accepts(operand, operand.dtype.is_integer() || operand.dtype.is_float(), "integer or float")?;
+    let accepted = operand.dtype == DType::Bool || operand.dtype.is_integer() || operand.dtype.is_float();
+    accepts(operand, accepted, "boolean, integer or float")?;
     let mut values = operand.clone();
     match values.shape.last_mut() {
         Some(last) if k <= *last => *last = k,
