@@ -2,6 +2,7 @@
 
 mod build;
 mod compact;
+mod copy;
 mod id;
 mod infer;
 mod literal;
@@ -10,6 +11,7 @@ mod print;
 mod types;
 mod verify;
 
+pub use copy::{Copier, CopyRegion};
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};
 pub use literal::{Literal, encode_number};
