@@ -145,7 +145,7 @@ impl Numbers<'_> {
         let vector_size = indices.shape.get(self.index_vector_dim).copied().unwrap_or(1);
         if self.index_map.len() != vector_size {
             let mapped = plural(self.index_map.len(), "dimension");
-            return Err(format!("{mapped} of the operand are indexed by vectors of size {vector_size}"));
+            return Err(format!("index vectors of size {vector_size} count in {mapped}"));
         }
         distinct_dims("batching dimension of the indices", self.indices_batching.iter().copied(), indices.rank())?;
         if self.indices_batching.contains(&self.index_vector_dim) {
