@@ -93,8 +93,8 @@ pub(super) fn accepts(ty: &Type, accepted: bool, family: &str) -> Result<(), Str
 }
 
 /// A list with one entry per dimension, or per window dimension.
-pub(super) fn has_length(what: &str, length: usize, expected: usize) -> Result<(), String> {
-    if length == expected { Ok(()) } else { Err(format!("{what} has {length} entries, expected {expected}")) }
+pub(super) fn has_length(entry: &str, length: usize, expected: usize) -> Result<(), String> {
+    if length == expected { Ok(()) } else { Err(format!("expected {}, got {length}", plural(expected, entry))) }
 }
 
 pub(super) fn dim_in_range(what: &str, dim: usize, rank: usize) -> Result<(), String> {
@@ -129,18 +129,35 @@ pub(super) fn sorted_dims(what: &str, dims: &[usize]) -> Result<(), String> {
     }
 }
 
-/// Arguments or results of a region.
-pub(super) fn region_types<'a>(
-    what: &str,
+/// `region` names the region, as in `the body`.
+pub(super) fn region_arguments<'a>(
+    region: &str,
+    signature: &Signature<'_>,
+    expected: impl ExactSizeIterator<Item = &'a Type>,
+) -> Result<(), String> {
+    region_types("argument", region, &signature.arguments, expected)
+}
+
+pub(super) fn region_results<'a>(
+    region: &str,
+    signature: &Signature<'_>,
+    expected: impl ExactSizeIterator<Item = &'a Type>,
+) -> Result<(), String> {
+    region_types("result", region, &signature.results, expected)
+}
+
+fn region_types<'a>(
+    noun: &str,
+    region: &str,
     actual: &[&Type],
     expected: impl ExactSizeIterator<Item = &'a Type>,
 ) -> Result<(), String> {
     if actual.len() != expected.len() {
-        return Err(format!("expected {}, got {}", plural(expected.len(), what), actual.len()));
+        return Err(format!("expected {} of {region}, got {}", plural(expected.len(), noun), actual.len()));
     }
     for (index, (actual, expected)) in actual.iter().zip(expected).enumerate() {
         if *actual != expected {
-            return Err(format!("{what} {index} must be `{expected}`, got `{actual}`"));
+            return Err(format!("{noun} {index} of {region} must be `{expected}`, got `{actual}`"));
         }
     }
     Ok(())
@@ -150,12 +167,12 @@ pub(super) fn region_types<'a>(
 /// wide as its input. The region takes one accumulator per input, then one element per input.
 pub(super) fn reduction_dtypes(region: &Signature<'_>, inputs: &[&Type]) -> Result<SmallVec<[DType; 1]>, String> {
     if region.results.len() != inputs.len() {
-        let expected = plural(inputs.len(), "region result");
-        return Err(format!("expected {expected}, got {}", region.results.len()));
+        let expected = plural(inputs.len(), "result");
+        return Err(format!("expected {expected} of the region, got {}", region.results.len()));
     }
     for (index, (result, input)) in region.results.iter().zip(inputs).enumerate() {
         if result.rank() != 0 {
-            return Err(format!("region result {index} must be a scalar, got `{result}`"));
+            return Err(format!("result {index} of the region must be a scalar, got `{result}`"));
         }
         if !promotable(input.dtype, result.dtype) {
             return Err(format!("elements of `{input}` cannot be accumulated in `{}`", result.dtype));
@@ -163,7 +180,7 @@ pub(super) fn reduction_dtypes(region: &Signature<'_>, inputs: &[&Type]) -> Resu
     }
     let accumulators = || region.results.iter().copied();
     let expected: SmallVec<[&Type; 4]> = accumulators().chain(accumulators()).collect();
-    region_types("region argument", &region.arguments, expected.iter().copied())?;
+    region_arguments("the region", region, expected.iter().copied())?;
     Ok(accumulators().map(|ty| ty.dtype).collect())
 }
 

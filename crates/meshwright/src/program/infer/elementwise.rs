@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 
 use super::check::{
-    accepts, at_least, has_dtype, is_type, plural, region_types, same_dtype, same_shape, same_type, take, take_regions,
+    accepts, at_least, has_dtype, region_arguments, region_results, same_dtype, same_shape, same_type, take,
+    take_regions,
 };
 use super::{Signature, Types};
 use crate::program::{Binary, DType, DTypeKind, Order, Type, Unary};
@@ -169,12 +170,11 @@ pub(super) fn map(operands: &[&Type], regions: &[Signature<'_>]) -> Result<Types
         same_shape(operands[0], operand)?;
     }
     let scalars: Vec<Type> = operands.iter().map(|operand| Type::scalar(operand.dtype)).collect();
-    region_types("region argument", &function.arguments, scalars.iter())?;
-    let [result] = function.results[..] else {
-        return Err(format!("expected {}, got {}", plural(1, "region result"), function.results.len()));
-    };
-    is_type("region result 0", result, &Type::scalar(result.dtype))?;
-    Ok(smallvec![operands[0].with_dtype(result.dtype)])
+    region_arguments("the region", function, scalars.iter())?;
+    // Any scalar will do; without a result the type does not matter, as the count is wrong.
+    let dtype = function.results.first().map_or(DType::F32, |result| result.dtype);
+    region_results("the region", function, [Type::scalar(dtype)].iter())?;
+    Ok(smallvec![operands[0].with_dtype(dtype)])
 }
 
 pub(super) fn reduce_precision(exponent_bits: u32, operands: &[&Type]) -> Result<Types, String> {
@@ -305,10 +305,10 @@ mod tests {
         check("", &["-> i1"], "error: expected at least 1 operand, got 0");
         check("2xf32", &[], "error: expected 1 region, got 0");
         check("2xf32 3xf32", &["-> i1"], "error: operand shapes differ: `tensor<2xf32>` and `tensor<3xf32>`");
-        check("2xf32", &["-> i1"], "error: expected 1 region argument, got 0");
-        check("2xf32", &["i32 -> i1"], "error: region argument 0 must be `tensor<f32>`, got `tensor<i32>`");
-        check("2xf32", &["f32 -> 2xf32"], "error: region result 0 must be `tensor<f32>`, got `tensor<2xf32>`");
-        check("2xf32", &["f32 ->"], "error: expected 1 region result, got 0");
+        check("2xf32", &["-> i1"], "error: expected 1 argument of the region, got 0");
+        check("2xf32", &["i32 -> i1"], "error: argument 0 of the region must be `tensor<f32>`, got `tensor<i32>`");
+        check("2xf32", &["f32 -> 2xf32"], "error: result 0 of the region must be `tensor<f32>`, got `tensor<2xf32>`");
+        check("2xf32", &["f32 ->"], "error: expected 1 result of the region, got 0");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::program::{BroadcastInDim, Literal, Pad, Shape, Slice, Type};
 pub(super) fn broadcast_in_dim(broadcast: &BroadcastInDim, operands: &[&Type]) -> Result<Types, String> {
     let [operand] = take(operands)?;
     let result = operand.with_shape(&broadcast.shape);
-    has_length("broadcast dimensions", broadcast.dims.len(), operand.rank())?;
+    has_length("broadcast dimension", broadcast.dims.len(), operand.rank())?;
     distinct_dims("broadcast dimension", broadcast.dims.iter().copied(), result.rank())?;
     for (dim, (&size, &target)) in operand.shape.iter().zip(&broadcast.dims).enumerate() {
         if size != 1 && size != result.shape[target] {
@@ -52,7 +52,7 @@ pub(super) fn constant(literal: &Literal, operands: &[&Type]) -> Result<Types, S
 pub(super) fn dynamic_slice(sizes: &Shape, operands: &[&Type]) -> Result<Types, String> {
     at_least(operands, 1)?;
     let (operand, starts) = (operands[0], &operands[1..]);
-    has_length("slice sizes", sizes.len(), operand.rank())?;
+    has_length("slice size", sizes.len(), operand.rank())?;
     start_indices(operand, starts)?;
     fits_inside("the slice", sizes, operand)?;
     Ok(smallvec![operand.with_shape(sizes)])
@@ -122,9 +122,9 @@ pub(super) fn reverse(dims: &[usize], operands: &[&Type]) -> Result<Types, Strin
 
 pub(super) fn slice(slice: &Slice, operands: &[&Type]) -> Result<Types, String> {
     let [operand] = take(operands)?;
-    has_length("slice starts", slice.start.len(), operand.rank())?;
-    has_length("slice limits", slice.limit.len(), operand.rank())?;
-    has_length("slice strides", slice.strides.len(), operand.rank())?;
+    has_length("slice start", slice.start.len(), operand.rank())?;
+    has_length("slice limit", slice.limit.len(), operand.rank())?;
+    has_length("slice stride", slice.strides.len(), operand.rank())?;
     let mut result = operand.clone();
     for (dim, size) in result.shape.iter_mut().enumerate() {
         let (start, limit, stride) = (slice.start[dim], slice.limit[dim], slice.strides[dim]);
@@ -140,7 +140,7 @@ pub(super) fn slice(slice: &Slice, operands: &[&Type]) -> Result<Types, String> 
 
 pub(super) fn transpose(permutation: &[usize], operands: &[&Type]) -> Result<Types, String> {
     let [operand] = take(operands)?;
-    has_length("permutation", permutation.len(), operand.rank())?;
+    has_length("permuted dimension", permutation.len(), operand.rank())?;
     distinct_dims("dimension", permutation.iter().copied(), operand.rank())?;
     let shape: Shape = permutation.iter().map(|&dim| operand.shape[dim]).collect();
     Ok(smallvec![operand.with_shape(&shape)])
@@ -148,12 +148,10 @@ pub(super) fn transpose(permutation: &[usize], operands: &[&Type]) -> Result<Typ
 
 /// One scalar integer per dimension, all of one type.
 fn start_indices(operand: &Type, starts: &[&Type]) -> Result<(), String> {
-    if starts.len() != operand.rank() {
-        return Err(format!("expected {} start indices, got {}", operand.rank(), starts.len()));
-    }
+    has_length("start position", starts.len(), operand.rank())?;
     for start in starts {
         accepts(start, start.dtype.is_integer(), "integer")?;
-        is_type("a start index", start, &Type::scalar(starts[0].dtype))?;
+        is_type("a start position", start, &Type::scalar(starts[0].dtype))?;
     }
     Ok(())
 }
@@ -181,7 +179,7 @@ mod tests {
         };
         check(&[2, 1], &[2, 3, 2], "1x3xi32", "2x3x2xi32");
         check(&[], &[4], "f32", "4xf32");
-        check(&[0], &[4], "f32", "error: broadcast dimensions has 1 entries, expected 0");
+        check(&[0], &[4], "f32", "error: expected 0 broadcast dimensions, got 1");
         check(&[1], &[4], "4xf32", "error: broadcast dimension 1 is out of range for rank 1");
         check(&[0, 0], &[4], "4x4xf32", "error: broadcast dimension 0 is named twice");
         let message = "error: dimension 0 of the operand has size 3 and cannot become dimension 0 of size 4";
@@ -219,12 +217,12 @@ mod tests {
             check(Op::DynamicSlice { sizes: Shape::from_slice(sizes) }, operands, &[], expected);
         };
         slice(&[2, 1], "4x4xf32 i32 i32", "2x1xf32");
-        slice(&[2], "4x4xf32 i32 i32", "error: slice sizes has 1 entries, expected 2");
-        slice(&[2], "4xf32", "error: expected 1 start indices, got 0");
+        slice(&[2], "4x4xf32 i32 i32", "error: expected 2 slice sizes, got 1");
+        slice(&[2], "4xf32", "error: expected 1 start position, got 0");
         slice(&[5], "4xf32 i32", "error: the slice has size 5 in dimension 0, the operand only 4");
         slice(&[2], "4xf32 f32", "error: expected integer elements, got `tensor<f32>`");
-        slice(&[2], "4xf32 1xi32", "error: a start index must be `tensor<i32>`, got `tensor<1xi32>`");
-        slice(&[2, 2], "4x4xf32 i32 i64", "error: a start index must be `tensor<i32>`, got `tensor<i64>`");
+        slice(&[2], "4xf32 1xi32", "error: a start position must be `tensor<i32>`, got `tensor<1xi32>`");
+        slice(&[2, 2], "4x4xf32 i32 i64", "error: a start position must be `tensor<i32>`, got `tensor<i64>`");
         let update = |operands, expected| check(Op::DynamicUpdateSlice, operands, &[], expected);
         update("4x4xf32 1x4xf32 i64 i64", "4x4xf32");
         update("4xf32 5xf32 i64", "error: the update has size 5 in dimension 0, the operand only 4");
@@ -244,7 +242,7 @@ mod tests {
         check(1, 0, 7, "0xf32 f32", "1xf32");
         check(-2, -2, 0, "3xf32 f32", "error: dimension 0 of size 3 is padded by -2 and -2 to less than nothing");
         check(0, 0, -1, "3xf32 f32", "error: interior padding -1 of dimension 0 is negative");
-        check(0, 0, 0, "f32 f32", "error: low padding has 1 entries, expected 0");
+        check(0, 0, 0, "f32 f32", "error: expected 0 low paddings, got 1");
         check(0, 0, 0, "3xf32 i32", "error: the padding value must be `tensor<f32>`, got `tensor<i32>`");
         check(i64::MIN, 0, 0, "3xf32 f32", "error: low padding -9223372036854775808 is beyond 2^60");
         let message = "error: spread size 2305843009213693953 is beyond 2^60";
@@ -275,7 +273,7 @@ mod tests {
             check(Op::Transpose { permutation: Dims::from_slice(permutation) }, "2x3xf32", &[], expected);
         };
         transpose(&[1, 0], "3x2xf32");
-        transpose(&[0], "error: permutation has 1 entries, expected 2");
+        transpose(&[0], "error: expected 2 permuted dimensions, got 1");
         transpose(&[0, 0], "error: dimension 0 is named twice");
     }
 
@@ -292,6 +290,6 @@ mod tests {
         check(0, 10, 1, "9xf32", "error: the slice 0:10 leaves dimension 0 of size 9");
         check(0, 9, 0, "9xf32", "error: a slice stride must be positive, got 0");
         check(0, 9, usize::MAX, "9xf32", "error: slice stride 18446744073709551615 is beyond 2^60");
-        check(0, 0, 1, "f32", "error: slice starts has 1 entries, expected 0");
+        check(0, 0, 1, "f32", "error: expected 0 slice starts, got 1");
     }
 }

@@ -118,9 +118,14 @@ fn extreme_ops() -> Vec<Op> {
     let dtypes = [DType::F32, DType::Token, DType::Complex64, DType::U2];
     let numbers = [0, 1, 2, usize::MAX];
     let collective = || Collective { groups: vec![vec![0, i64::MAX], vec![]], channel: i64::MIN, global_ids: true };
+    let transfer =
+        |channel_type| Transfer { channel: -1, channel_type, is_host_transfer: true, result_types: Vec::new() };
+    let solve = TriangularSolve { left_side: true, lower: true, unit_diagonal: true, transpose_a: TransposeA::Adjoint };
     let mut ops = vec![
         Op::AfterAll,
         Op::AllReduce(Box::new(collective())),
+        Op::Attention(Box::new(Attention { scale: f64::NAN, causal: true, bias: false })),
+        Op::Attention(Box::new(Attention { scale: f64::NAN, causal: true, bias: true })),
         Op::Case,
         Op::Check(Check::Equal),
         Op::Cholesky { lower: true },
@@ -135,7 +140,10 @@ fn extreme_ops() -> Vec<Op> {
         Op::PartitionId,
         Op::ReducePrecision { exponent_bits: u32::MAX, mantissa_bits: u32::MAX },
         Op::ReplicaId,
+        Op::Recv(Box::new(transfer(3))),
         Op::Select,
+        Op::Send(Box::new(transfer(2))),
+        Op::TriangularSolve(solve),
         Op::While,
     ];
     ops.extend(Unary::ALL.iter().map(|&unary| Op::Unary(unary)));
