@@ -196,6 +196,6 @@ pub(super) fn same_family(left: DType, right: DType) -> bool {
         || (left.kind() == right.kind() && left.kind() != DTypeKind::Token)
 }
 
-pub(super) fn plural(count: usize, noun: &str) -> String {
+pub(in crate::program) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -91,6 +91,9 @@ fn split(operand: &Type, dim: usize, parts: usize) -> Result<Type, String> {
 }
 
 fn groups(collective: &Collective) -> Result<(), String> {
+    if collective.global_ids && collective.channel <= 0 {
+        return Err(format!("global ids need a positive channel, got {}", collective.channel));
+    }
     distinct_ids("a member of a group", collective.groups.iter().flatten().copied())
 }
 
@@ -161,6 +164,9 @@ mod tests {
 
     #[test]
     fn broadcast_and_permute() {
+        let no_channel = Collective { channel: 0, ..pairs() };
+        let message = "error: global ids need a positive channel, got 0";
+        check(Op::CollectiveBroadcast(Box::new(no_channel)), "3xf32", &[], message);
         check(Op::CollectiveBroadcast(Box::new(pairs())), "3xf32", &[], "3xf32");
         let check = |pairs: &[(i64, i64)], expected| {
             let permute = CollectivePermute { pairs: pairs.to_vec(), channel: 1 };

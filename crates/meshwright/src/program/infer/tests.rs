@@ -6,6 +6,7 @@ use crate::program::*;
 /// Types are written as in `2x3xf32`, several with spaces between. A region is written as in
 /// `f32 f32 -> f32`. What is expected are the result types, or `error: ` and the message.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a case reads better without a borrow")]
 pub(super) fn check(op: Op, operands: &str, regions: &[&str], expected: &str) {
     let mut program = Program::new("test");
     let body = program.body;
@@ -117,7 +118,7 @@ fn extreme_ops() -> Vec<Op> {
         [&[], &[(i64::MIN, i64::MAX)], &[(i64::MAX, i64::MAX), (1, 1)], &[(1 << 60, 1 << 60)], &[(-1, -1); 4]];
     let dtypes = [DType::F32, DType::Token, DType::Complex64, DType::U2];
     let numbers = [0, 1, 2, usize::MAX];
-    let collective = || Collective { groups: vec![vec![0, i64::MAX], vec![]], channel: i64::MIN, global_ids: true };
+    let collective = || Collective { groups: vec![vec![0, i64::MAX], vec![]], channel: i64::MAX, global_ids: true };
     let transfer =
         |channel_type| Transfer { channel: -1, channel_type, is_host_transfer: true, result_types: Vec::new() };
     let solve = TriangularSolve { left_side: true, lower: true, unit_diagonal: true, transpose_a: TransposeA::Adjoint };
