@@ -9,8 +9,9 @@ use crate::program::{DType, DTypeKind, Dims, Type};
 /// positions in a padded tensor are, stay within 63 bits.
 const LIMIT: i64 = 1 << 60;
 
-/// A type whose elements can be counted, and sized in bits, within 63 bits. Dimensions of an empty
-/// tensor are limited on their own, since their product is not.
+/// A type whose elements can be counted, and sized in bits, within 63 bits. An empty tensor has few
+/// elements whatever its other dimensions are, but strides are products of those, so they are
+/// limited too.
 pub(in crate::program) fn countable(ty: &Type) -> Result<(), String> {
     if ty.dtype == DType::Token && ty.rank() > 0 {
         return Err(format!("a token has no dimensions, got {}", ty.rank()));
@@ -18,10 +19,11 @@ pub(in crate::program) fn countable(ty: &Type) -> Result<(), String> {
     if ty.checked_elements().is_none() {
         return Err(format!("`{ty}` has more elements than 63 bits can count"));
     }
-    match ty.shape.iter().find(|&&size| size > LIMIT as usize) {
-        Some(size) => Err(format!("`{ty}` has a dimension of size {size}, more than 2^60")),
-        None => Ok(()),
+    let extent = ty.shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
+    if extent.is_none_or(|extent| extent > LIMIT as usize) {
+        return Err(format!("the dimensions of `{ty}` multiply to more than 2^60"));
     }
+    Ok(())
 }
 
 pub(super) fn bounded(what: &str, value: i64) -> Result<i64, String> {
@@ -184,7 +186,7 @@ pub(super) fn reduction_dtypes(region: &Signature<'_>, inputs: &[&Type]) -> Resu
     Ok(accumulators().map(|ty| ty.dtype).collect())
 }
 
-/// Whether every value of the one type has a place in the other: same family, no fewer bits.
+/// Whether a reduction may work in `to` on elements of `from`: same family, no fewer bits.
 fn promotable(from: DType, to: DType) -> bool {
     same_family(from, to) && from.bits() <= to.bits()
 }

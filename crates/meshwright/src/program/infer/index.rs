@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 
 use super::check::{
-    accepts, at_least, dim_in_range, distinct_dims, has_dtype, has_length, other_dims, plural, reduction_dtypes,
-    region_arguments, region_results, same_shape, sorted_dims, take, take_regions,
+    accepts, at_least, dim_in_range, distinct_dims, has_dtype, has_length, is_type, other_dims, plural,
+    reduction_dtypes, region_arguments, region_results, same_shape, sorted_dims, take, take_regions,
 };
 use super::{Signature, Types};
 use crate::program::{DType, Dims, Gather, Scatter, Shape, Type};
@@ -72,9 +72,7 @@ pub(super) fn scatter(scatter: &Scatter, operands: &[&Type], regions: &[Signatur
         window_sizes.push(size);
     }
     let expected = update.with_shape(&numbers.combine(&batch_sizes, &window_sizes)?);
-    if *update != expected {
-        return Err(format!("the update must be `{expected}`, got `{update}`"));
-    }
+    is_type("the update", update, &expected)?;
     let [region] = take_regions(regions)?;
     let dtypes = reduction_dtypes(region, inputs)?;
     Ok(inputs.iter().zip(dtypes).map(|(input, dtype)| input.with_dtype(dtype)).collect())
