@@ -13,6 +13,7 @@ pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::infer;
 pub use literal::{Literal, encode_number};
 pub use op::*;
+pub use print::{AttentionForm, PrintOptions, print};
 pub use types::{DType, DTypeKind, Dims, Shape, Type};
 
 use std::sync::Arc;
