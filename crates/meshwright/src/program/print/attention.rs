@@ -96,7 +96,7 @@ impl Expansion<'_, '_> {
     /// Masks out the keys after `q + keys - queries` for query `q`.
     fn mask_the_future(&mut self, scores: &str, score_type: &Type) -> Result<String, fmt::Error> {
         let (queries, keys) = (score_type.shape[2], score_type.shape[3]);
-        let index_type = Type::new(DType::I64, &[queries, keys]);
+        let index_type = Type::new(DType::I32, &[queries, keys]);
         let row = self.line(format_args!("stablehlo.iota dim = 0 : {index_type}"))?;
         let column = self.line(format_args!("stablehlo.iota dim = 1 : {index_type}"))?;
         let ahead = keys as i64 - queries as i64;
