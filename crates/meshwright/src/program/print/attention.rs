@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::super::{Attention, DType, Operation, Type, ValueId};
 use super::Printer;
 use super::literal::Real;
 use super::parts::List;
+use crate::program::{Attention, DType, Operation, Type, ValueId};
 
 impl<'a> Printer<'a> {
     /// Prints an attention as the ops it stands for. Values in between are named after the result,

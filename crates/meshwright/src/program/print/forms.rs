@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::super::{
-    Binary, Check, Convolution, CustomCall, Direction, Op, Opaque, Operation, Order, RegionId, ValueId,
-};
 use super::Printer;
 use super::literal::Real;
 use super::parts::{ConvolutionDims, List, Name, Pairs, Precisions, Quoted, Signature, Types};
+use crate::program::{
+    Binary, Check, Convolution, CustomCall, Direction, Op, Opaque, Operation, Order, RegionId, ValueId,
+};
 
 /// Limits that a check has when its custom call does not say otherwise; those of StableHLO's own
 /// reference interpreter.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use super::super::{DType, DTypeKind, Literal};
+use crate::program::{DType, DTypeKind, Literal};
 
 /// Literals with more elements than this are printed as hex digits.
 const LISTED_ELEMENTS: usize = 32;
@@ -15,7 +15,8 @@ impl Display for Elements<'_> {
         let literal = self.0;
         let dtype = literal.ty.dtype;
         let elements = literal.ty.elements();
-        if elements == 0 {
+        // A token has no bits to show.
+        if elements == 0 || dtype == DType::Token {
             return f.write_str("dense<>");
         }
         if let Some(bits) = literal.as_splat() {
@@ -98,7 +99,6 @@ impl Display for Element {
                 };
                 write!(f, "({}, {})", real(part, bits), real(part, bits >> shift))
             }
-            // A token has no elements.
             DTypeKind::Token => Ok(()),
         }
     }

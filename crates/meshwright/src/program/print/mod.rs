@@ -237,9 +237,7 @@ impl<'a> Printer<'a> {
                 format_args!("{}source_target_pairs = {}", Channel(permute.channel), DensePairs(&permute.pairs)),
             ),
             Op::Compare { direction, order } => self.compare(*direction, *order, operation),
-            // The short form of an empty barrier is one of its own; the generic form has no exceptions.
-            Op::OptimizationBarrier if operation.operands.is_empty() => self.generic(operation, format_args!("")),
-            Op::Complex | Op::OptimizationBarrier => write!(self.out, "{name} {operands} : {results}"),
+            Op::Complex => write!(self.out, "{name} {operands} : {results}"),
             Op::Concatenate { dim } => write!(self.out, "{name} {operands}, dim = {dim} : {signature}"),
             Op::Constant(literal) => write!(self.out, "{name} {} : {}", Elements(literal), literal.ty),
             Op::Convolution(convolution) => self.convolution(convolution, operation),
@@ -297,6 +295,9 @@ impl<'a> Printer<'a> {
                 self.generic(operation, format_args!("dimensions = {}", IntegerArray(&dims)))
             }
             Op::Opaque(opaque) => self.opaque(opaque, operation),
+            // The short form of an empty barrier is one of its own; the generic form has no exceptions.
+            Op::OptimizationBarrier if operation.operands.is_empty() => self.generic(operation, format_args!("")),
+            Op::OptimizationBarrier => write!(self.out, "{name} {operands} : {results}"),
             Op::Outfeed(feed) => self.generic(operation, format_args!("outfeed_config = {}", Quoted(&feed.config))),
             Op::Pad(pad) => write!(
                 self.out,

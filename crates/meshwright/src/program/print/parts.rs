@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use super::super::{Convolution, Dims, Location, Operation, Precision, Program, Slice, ValueId};
+use crate::program::{Convolution, Dims, Location, Operation, Precision, Program, Slice, ValueId};
 
 /// `1, 2, 3`.
 pub(super) struct List<'a, T>(pub(super) &'a [T]);
