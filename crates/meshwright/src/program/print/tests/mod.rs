@@ -7,9 +7,9 @@ mod short;
 
 use std::sync::Arc;
 
-use super::super::{Argument, Binary, DType, Location, Op, Program, RegionId, ResultInfo, Shape, Type, ValueId};
 use super::parts::LocationText;
 use super::{AttentionForm, PrintOptions, print};
+use crate::program::{Argument, Binary, DType, Location, Op, Program, RegionId, ResultInfo, Shape, Type, ValueId};
 
 /// A program of one op whose operands are its arguments and whose results it returns.
 struct OneOp {
