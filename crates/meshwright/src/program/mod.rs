@@ -19,6 +19,7 @@ pub use infer::{Types, infer};
 pub use literal::{Literal, encode_number};
 pub use loops::{CountedLoop, Role};
 pub use op::*;
+pub use print::{AttentionForm, PrintOptions, print};
 pub use types::{DType, DTypeKind, Dims, Shape, Type};
 pub use verify::VerifyError;
 
