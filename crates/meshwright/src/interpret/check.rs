@@ -40,9 +40,9 @@ fn check_float(check: Check, dtype: DType, actual: f64, expected: f64) -> Option
     // The checks ask whether two results agree, so a NaN agrees with a NaN.
     let same = actual == expected || actual.is_nan() && expected.is_nan();
     match check {
-        Check::Equal => (!same).then(|| {
-            format!("{actual} is not {expected} ({} ulps apart)", ulps(dtype, actual, expected))
-        }),
+        Check::Equal => {
+            (!same).then(|| format!("{actual} is not {expected} ({} ulps apart)", ulps(dtype, actual, expected)))
+        }
         Check::AlmostEqual { tolerance } => {
             let distance = (actual - expected).abs();
             (!same && !(distance <= tolerance))

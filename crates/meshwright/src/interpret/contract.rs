@@ -46,8 +46,7 @@ pub(super) fn convolution(
     // Channels last, so that a patch is a few contiguous runs.
     let input = permute(input, &[&[op.input_batch], &op.input_spatial, &[op.input_feature]]);
     let kernel = permute(kernel, &[&op.kernel_spatial, &[op.kernel_input_feature], &[op.kernel_output_feature]]);
-    let output_dims: Vec<usize> =
-        [&[op.output_batch][..], &op.output_spatial, &[op.output_feature]].concat();
+    let output_dims: Vec<usize> = [&[op.output_batch][..], &op.output_spatial, &[op.output_feature]].concat();
     let shape: Vec<usize> = output_dims.iter().map(|&dim| result.shape[dim]).collect();
     let channels_last = result.with_shape(&shape);
     let mut data = Tensor::zeros(&channels_last).data;
@@ -77,12 +76,7 @@ pub(super) fn convolution(
 }
 
 /// Everything in `f64`, rounded once. A query that sees no key at all gets zeros.
-pub(super) fn attention(
-    operands: &[Arc<Tensor>],
-    op: &Attention,
-    result: &Type,
-    wide: bool,
-) -> Result<Tensor, String> {
+pub(super) fn attention(operands: &[Arc<Tensor>], op: &Attention, result: &Type, wide: bool) -> Result<Tensor, String> {
     let (query, key, value) = (operands[0].floats()?, operands[1].floats()?, operands[2].floats()?);
     let &[batch, heads, queries, width] = &operands[0].ty.shape[..] else {
         return Err("attention reads four dimensions".to_owned());
@@ -114,11 +108,13 @@ pub(super) fn attention(
                 Some(Data::Float(bias)) => {
                     scores.iter_mut().zip(&bias[position * keys..]).for_each(|(score, bias)| *score += bias);
                 }
-                Some(Data::Integer(mask)) => scores.iter_mut().zip(&mask[position * keys..]).for_each(|(score, &mask)| {
-                    if mask == 0 {
-                        *score = f64::NEG_INFINITY;
-                    }
-                }),
+                Some(Data::Integer(mask)) => {
+                    scores.iter_mut().zip(&mask[position * keys..]).for_each(|(score, &mask)| {
+                        if mask == 0 {
+                            *score = f64::NEG_INFINITY;
+                        }
+                    })
+                }
                 Some(Data::Raw(_)) | None => {}
             }
             let largest = scores.iter().copied().fold(f64::NEG_INFINITY, super::elementwise::maximum);
@@ -262,8 +258,7 @@ fn convolve<T: Copy + Default>(
                 let batch = first_batch + remaining;
                 for (tap, target) in patch.chunks_exact_mut(group_features).enumerate() {
                     if let Some(offset) = source(op, window, input_sizes, &position, tap) {
-                        let start =
-                            (batch * input_sizes.iter().product::<usize>() + offset) * input_features + feature;
+                        let start = (batch * input_sizes.iter().product::<usize>() + offset) * input_features + feature;
                         target.copy_from_slice(&input[start..start + group_features]);
                     }
                 }

@@ -48,12 +48,14 @@ pub(super) fn gather(operand: &Tensor, indices: &Tensor, op: &Gather, result: &T
     let mut slice_offsets = Vec::new();
     let slice_shape: Vec<usize> = op.offset_dims.iter().map(|&dim| result.shape[dim]).collect();
     for_each_index(&slice_shape, |index| {
-        slice_offsets.push(index.iter().zip(&kept).map(|(&at, &dim)| at as isize * operand_strides[dim]).sum::<isize>());
+        slice_offsets
+            .push(index.iter().zip(&kept).map(|(&at, &dim)| at as isize * operand_strides[dim]).sum::<isize>());
     });
     let batch_shape: Vec<usize> = batch_dims.iter().map(|&dim| result.shape[dim]).collect();
     let batch_index_dims: Vec<usize> = (0..index_shape.len()).filter(|&dim| dim != op.index_vector_dim).collect();
     for_each_index(&batch_shape, |batch| {
-        let start: isize = batch.iter().zip(&batch_index_dims).map(|(&at, &dim)| at as isize * index_strides[dim]).sum();
+        let start: isize =
+            batch.iter().zip(&batch_index_dims).map(|(&at, &dim)| at as isize * index_strides[dim]).sum();
         let mut base = 0;
         for (component, &dim) in op.start_index_map.iter().enumerate() {
             let value = index_values[(start + component as isize * vector_stride) as usize];
@@ -187,7 +189,12 @@ pub(super) fn write(tensor: &mut Tensor, position: usize, value: &Data) {
 }
 
 /// Pairs of a position in the input and a position in the updates, in the order of the updates.
-fn scatter_targets(input: &Type, indices: &Tensor, updates: &Type, op: &Scatter) -> Result<Vec<(usize, usize)>, String> {
+fn scatter_targets(
+    input: &Type,
+    indices: &Tensor,
+    updates: &Type,
+    op: &Scatter,
+) -> Result<Vec<(usize, usize)>, String> {
     let index_values = indices.integers()?;
     let unsigned = indices.ty.dtype.is_unsigned();
     let input_strides = strides(&input.shape);

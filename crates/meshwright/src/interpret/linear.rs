@@ -47,7 +47,8 @@ pub(super) fn triangular_solve(a: &Tensor, b: &Tensor, op: TriangularSolve, wide
     let flip = transposed != !op.left_side;
     let forward = op.lower != flip;
     for (a, x) in a_values.chunks_exact(size * size).zip(result.chunks_exact_mut(rows * columns)) {
-        let coefficient = |row: usize, column: usize| if flip { a[column * size + row] } else { a[row * size + column] };
+        let coefficient =
+            |row: usize, column: usize| if flip { a[column * size + row] } else { a[row * size + column] };
         let (right_sides, step, stride) = if op.left_side { (columns, columns, 1) } else { (rows, 1, columns) };
         for side in 0..right_sides {
             for index in 0..size {
@@ -96,8 +97,7 @@ pub(super) fn batch_norm_inference(
 ) -> Result<Vec<Arc<Tensor>>, String> {
     let input = operands[0].floats()?;
     let features = Features::of(&operands[0].ty, op.feature_dim);
-    let parameters =
-        [operands[1].floats()?, operands[2].floats()?, operands[3].floats()?, operands[4].floats()?];
+    let parameters = [operands[1].floats()?, operands[2].floats()?, operands[3].floats()?, operands[4].floats()?];
     let mut output = normalize(input, parameters, op, &features);
     round(operands[0].ty.dtype, wide, &mut output);
     Ok(vec![Arc::new(Tensor::float(operands[0].ty.clone(), output))])
@@ -122,7 +122,8 @@ pub(super) fn batch_norm_grad(
         product[feature] += gradient * (value - mean[feature]);
     }
     let deviation: Vec<f64> = variance.iter().map(|variance| (variance + f64::from(op.epsilon)).sqrt()).collect();
-    let scale_gradient: Vec<f64> = product.iter().zip(&deviation).map(|(product, deviation)| product / deviation).collect();
+    let scale_gradient: Vec<f64> =
+        product.iter().zip(&deviation).map(|(product, deviation)| product / deviation).collect();
     let input_gradient = input
         .iter()
         .zip(output)

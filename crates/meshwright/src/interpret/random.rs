@@ -57,7 +57,11 @@ pub(super) fn rng_bit_generator(
 ) -> Result<Vec<Arc<Tensor>>, String> {
     // The state may also come as pairs of 32-bit words.
     let words: Vec<u64> = if state.ty.dtype.bits() == 32 {
-        state.integers()?.chunks(2).map(|pair| pair.iter().rev().fold(0, |word, &half| word << 32 | half as u64)).collect()
+        state
+            .integers()?
+            .chunks(2)
+            .map(|pair| pair.iter().rev().fold(0, |word, &half| word << 32 | half as u64))
+            .collect()
     } else {
         state.integers()?.iter().map(|&word| word as u64).collect()
     };

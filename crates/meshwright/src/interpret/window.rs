@@ -40,16 +40,13 @@ pub(super) fn reduce_window<'p>(
     let own = strides(&inputs[0].ty.shape);
     // For one tap of the window, where each result reads the input.
     let sources = |tap: &[usize]| -> Vec<Option<usize>> {
-        let tables: Vec<Vec<Option<usize>>> = (0..rank)
-            .map(|dim| (0..result.shape[dim]).map(|at| dilated(dim, at, tap[dim])).collect())
-            .collect();
+        let tables: Vec<Vec<Option<usize>>> =
+            (0..rank).map(|dim| (0..result.shape[dim]).map(|at| dilated(dim, at, tap[dim])).collect()).collect();
         let mut sources = vec![Some(0usize)];
         for (dim, table) in tables.iter().enumerate() {
             let stride = own[dim] as usize;
-            sources = sources
-                .iter()
-                .flat_map(|base| table.iter().map(move |at| Some((*base)? + (*at)? * stride)))
-                .collect();
+            sources =
+                sources.iter().flat_map(|base| table.iter().map(move |at| Some((*base)? + (*at)? * stride))).collect();
         }
         sources
     };
@@ -79,12 +76,14 @@ pub(super) fn reduce_window<'p>(
         }
     }
     let mut function = Function::new(machine, region, lanes);
-    let types: Vec<Type> = sums.iter().map(|sum| sum.ty.clone()).chain(inputs.iter().map(|input| input.ty.clone())).collect();
+    let types: Vec<Type> =
+        sums.iter().map(|sum| sum.ty.clone()).chain(inputs.iter().map(|input| input.ty.clone())).collect();
     let types: Vec<&Type> = types.iter().collect();
     let mut next: Vec<Data> = sums.iter().map(|sum| sum.data.clone()).collect();
     for tap in &taps {
         let sources = sources(tap);
-        let lines: Vec<Data> = inputs.iter().zip(initial).map(|(input, initial)| pick(input, initial, &sources)).collect();
+        let lines: Vec<Data> =
+            inputs.iter().zip(initial).map(|(input, initial)| pick(input, initial, &sources)).collect();
         let arguments: Vec<&Data> = sums.iter().map(|sum| &sum.data).chain(&lines).collect();
         let mut outputs: Vec<&mut Data> = next.iter_mut().collect();
         function.call(machine, &arguments, &types, &mut outputs)?;
