@@ -18,6 +18,8 @@ mod shape;
 mod sort;
 mod special;
 mod tensor;
+#[cfg(test)]
+mod tests;
 mod window;
 
 pub use tensor::{Data, Tensor, generate};
