@@ -56,6 +56,12 @@ impl Literal {
         Literal::splat(ty, bits)
     }
 
+    /// A literal of an integer or boolean type with every element equal to `value`, wrapped.
+    pub fn splat_integer(ty: Type, value: i64) -> Literal {
+        let mask = u64::MAX >> (64 - ty.dtype.bits().clamp(1, 64));
+        Literal::splat(ty, u128::from(value as u64 & mask))
+    }
+
     /// The bits of the one element that is everywhere, where the literal is stored as a splat.
     pub fn as_splat(&self) -> Option<u128> {
         match self.data {

@@ -301,8 +301,7 @@ pub struct Collective {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllGather {
     pub dim: usize,
-    /// Size of `dim` in the results, one per operand. It follows from the groups and the
-    /// number of processes, which a program on its own does not fix.
+    /// How many times larger `dim` is in the results.
     pub factor: usize,
     pub collective: Collective,
 }
