@@ -29,8 +29,8 @@ pub(super) fn rng(
             let value = |index: usize| match distribution {
                 Distribution::Uniform => a + (b - a) * uniform(index, 0),
                 Distribution::Normal => {
-                    let radius = (-2.0 * (1.0 - uniform(index, 0)).ln()).sqrt();
-                    a + b * radius * (2.0 * PI * uniform(index, 1)).cos()
+                    let radius = (-2.0 * libm::log(1.0 - uniform(index, 0))).sqrt();
+                    a + b * radius * libm::cos(2.0 * PI * uniform(index, 1))
                 }
             };
             let mut values: Vec<f64> = (0..result.elements()).map(value).collect();
