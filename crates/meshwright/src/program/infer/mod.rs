@@ -8,7 +8,12 @@ use super::{Op, Program, RegionId, Type, ValueId};
 pub type Types = SmallVec<[Type; 1]>;
 
 /// The result types of `op` on these operands and regions, or what is wrong with them.
-pub fn infer(program: &Program, op: &Op, operands: &[ValueId], regions: &[RegionId]) -> Result<Types, String> {
+pub fn infer(
+    program: &Program,
+    op: &Op,
+    operands: &[ValueId],
+    regions: &[RegionId],
+) -> Result<Types, String> {
     let _ = (program, op, operands, regions);
     Err("not inferred yet".to_owned())
 }
