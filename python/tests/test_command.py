@@ -1,11 +1,11 @@
 """The command beside JAX: what it evaluates and what it prints."""
 
-import gzip
 import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from safetensors.numpy import load_file, save_file
@@ -40,9 +40,7 @@ def test_run_computes_what_jax_computes(meshwright, tmp_path):
         np.testing.assert_allclose(found[result["name"]], value, rtol=1e-5, atol=1e-6)
 
 
-def test_print_is_text_that_jaxlib_reads(meshwright, samples):
-    context = mlir.make_ir_context()
-    for path in sorted(samples.glob("gpt*.mlir.gz")):
-        text = meshwright("print", path)
-        assert len(text) < 2 * len(gzip.decompress(path.read_bytes()))
-        assert ir.Module.parse(text, context).operation.verify()
+@pytest.mark.parametrize("name", ["gpt", "gpt_flax", "gpt_scan", "llama_bf16", "unet"])
+def test_print_is_text_that_jaxlib_reads(meshwright, samples, name):
+    text = meshwright("print", samples / f"{name}.mlir.gz")
+    assert ir.Module.parse(text, mlir.make_ir_context()).operation.verify()

@@ -43,7 +43,8 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
             file.tensor(&found).map_err(|error| Error::new(format!("cannot read `{found}` of `{shown}`: {error}")))?;
         tensors.push(tensor(&found, &view, ty)?);
     }
-    match unread.first() {
+    // A file may hold the expected results beside the inputs.
+    match unread.iter().find(|name| !name.starts_with("result.")) {
         Some(name) => Err(Error::new(format!("`{shown}` has a tensor `{name}`, but the model has no such argument"))
             .maybe_hint(nearest(name, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")))),
         None => Ok(tensors),
