@@ -1,6 +1,17 @@
 //! StableHLO text in, [`Program`] out.
 
+mod attribute;
+mod build;
+mod cursor;
 mod diagnostic;
+mod fields;
+mod inline;
+mod legalize;
+mod literal;
+mod location;
+mod parse;
+mod pretty;
+mod types;
 
 pub use diagnostic::{Diagnostic, Severity};
 
@@ -16,8 +27,18 @@ pub struct Imported {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads the `main` function (or the only one) of a StableHLO module, in generic or pretty form.
+/// Reads the `main` function (or the only public one) of a StableHLO module, in generic or pretty
+/// form. Calls are inlined and dead code is dropped.
 pub fn import(text: &Arc<str>) -> Imported {
-    let _ = text;
-    Imported { program: None, diagnostics: Vec::new() }
+    let mut parsed = parse::parse(text);
+    let mut diagnostics = std::mem::take(&mut parsed.diagnostics);
+    let mut program = None;
+    if !diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        match inline::inline(parsed) {
+            Ok(inlined) => program = Some(inlined),
+            Err(problem) => diagnostics.push(*problem),
+        }
+    }
+    diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+    Imported { program, diagnostics }
 }

@@ -1,6 +1,7 @@
 //! The Program: a typed SSA tensor program with one closed set of ops.
 
 mod build;
+mod compact;
 mod id;
 mod infer;
 mod literal;
@@ -10,14 +11,18 @@ mod types;
 mod verify;
 
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
-pub use infer::infer;
+pub use infer::{Types, infer};
 pub use literal::{Literal, encode_number};
 pub use op::*;
 pub use types::{DType, DTypeKind, Dims, Shape, Type};
+pub use verify::VerifyError;
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+
+/// How deep regions may stand inside each other. Walks over a program recurse this deep.
+pub const MAXIMUM_NESTING: usize = 128;
 
 /// A list of values: operands or results.
 pub type Values = SmallVec<[ValueId; 4]>;
