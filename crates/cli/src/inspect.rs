@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use meshwright::program::{Op, Program, Type, ValueId};
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::error::{Answer, Error};
 use crate::model::{self, MODEL_HELP, Model};
 use crate::output;
-use crate::table::{Table, count, counted, size, terminal_width};
+use crate::table::{Table, bar, count, counted, size, terminal_width};
 
 /// Show what is in a model: operations, arguments, results, loops
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let model = model::load_one(&arguments.model)?;
-    let summary = Summary::new(&model);
+    let summary = Summary::new(&arguments.model, &model);
     if arguments.json {
         output::print_json(&summary.to_json())?;
     } else {
@@ -42,6 +42,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 
 #[derive(Debug)]
 struct Summary<'a> {
+    /// What the program calls itself, or else the file's name.
+    name: String,
     model: &'a Model,
     /// Most frequent first, ties in the order of the alphabet.
     operations: Vec<(&'a str, usize)>,
@@ -55,6 +57,8 @@ struct Summary<'a> {
 struct Class {
     name: &'static str,
     count: usize,
+    /// As many of them the caller gives up.
+    donated: usize,
     elements: usize,
     bytes: usize,
 }
@@ -67,40 +71,38 @@ struct Loop<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn new(model: &'a Model) -> Summary<'a> {
+    fn new(path: &Path, model: &'a Model) -> Summary<'a> {
         let program = &model.program;
         let body = program.body();
+        let file = || path.file_name().unwrap_or(path.as_os_str()).display().to_string();
+        let name = if program.name.is_empty() { file() } else { program.name.clone() };
+        let donated = program.arguments.iter().filter(|argument| is_donated(argument)).count();
         Summary {
+            name,
             model,
             operations: operations(program),
-            arguments: vec![Class::new("arguments", program, &body.arguments)],
-            results: Class::new("results", program, &body.results),
+            arguments: vec![Class::new("arguments", program, &body.arguments, donated)],
+            results: Class::new("results", program, &body.results, 0),
             loops: loops(program),
         }
     }
 
     fn to_text(&self, width: usize) -> String {
-        let program = &self.model.program;
-        let total = program.ops.len();
-        let donated = program.arguments.iter().filter(|argument| is_donated(argument)).count();
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "{}: {}, {} ({} donated), {}, {}, {}\n",
-            program.name,
+        let total = self.model.program.ops.len();
+        let mut text = format!(
+            "{}: {}, {}, {}\n\n",
+            self.name,
             counted(total, "operation"),
-            counted(program.arguments.len(), "argument"),
-            count(donated),
-            counted(program.results.len(), "result"),
             counted(self.loops.len(), "loop"),
             counted(self.model.warnings.len(), "warning"),
         );
 
-        let mut classes = Table::new(&["values", "count", "elements", "size"]);
-        for class in self.arguments.iter().chain([&self.results]) {
-            classes.row([class.name.to_owned(), count(class.count), count(class.elements), size(class.bytes)]);
+        let mut values = Table::new(&["values", "count", "donated", "elements", "size"]);
+        for class in &self.arguments {
+            values.row(class.cells(count(class.donated)));
         }
-        let _ = writeln!(text, "{}", classes.render(width));
+        values.row(self.results.cells(String::new()));
+        let _ = writeln!(text, "{}", values.render(width));
 
         if !self.loops.is_empty() {
             let mut loops = Table::new(&["loop", "carried values"]);
@@ -110,10 +112,13 @@ impl<'a> Summary<'a> {
             let _ = writeln!(text, "{}", loops.render(width));
         }
 
-        let mut operations = Table::new(&["operation", "count", "share"]);
+        let mut operations = Table::new(&["operation", "count", "share", ""]);
+        let most = self.operations.first().map_or(1, |(_, number)| *number);
         for (name, number) in &self.operations {
             let share = format!("{:.1}%", 100.0 * *number as f64 / total as f64);
-            operations.row([(*name).to_owned(), count(*number), share]);
+            // A narrow terminal has no room for pictures.
+            let bar = if width < 60 { String::new() } else { bar(*number, most) };
+            operations.row([(*name).to_owned(), count(*number), share, bar]);
         }
         text + &operations.render(width)
     }
@@ -131,7 +136,7 @@ impl<'a> Summary<'a> {
         let loops: Vec<_> =
             self.loops.iter().map(|each| json!({"scope": each.scope, "carried": each.carried})).collect();
         json!({
-            "name": program.name,
+            "name": self.name,
             "operations": {"total": program.ops.len(), "by_name": by_name},
             "arguments": {
                 "classes": self.arguments.iter().map(Class::to_json).collect::<Vec<_>>(),
@@ -148,14 +153,19 @@ impl<'a> Summary<'a> {
 }
 
 impl Class {
-    fn new(name: &'static str, program: &Program, values: &[ValueId]) -> Class {
+    fn new(name: &'static str, program: &Program, values: &[ValueId], donated: usize) -> Class {
         let types = || values.iter().map(|value| program.ty(*value));
         Class {
             name,
             count: values.len(),
+            donated,
             elements: types().map(Type::elements).sum(),
             bytes: types().map(Type::bytes).sum(),
         }
+    }
+
+    fn cells(&self, donated: String) -> [String; 5] {
+        [self.name.to_owned(), count(self.count), donated, count(self.elements), size(self.bytes)]
     }
 
     fn to_json(&self) -> serde_json::Value {

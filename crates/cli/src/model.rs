@@ -59,8 +59,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Model>, Error> {
     for (module, imported) in source.modules.iter().zip(imported) {
         let failed = imported.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
         let program = imported.program.filter(|_| !failed).ok_or(Error::AlreadyTold)?;
-        let warnings = imported.diagnostics.iter().map(|diagnostic| warning(module, diagnostic)).collect();
-        models.push(Model { program, warnings });
+        models.push(Model { program, warnings: warnings(module, &imported.diagnostics) });
     }
     Ok(models)
 }
@@ -75,10 +74,18 @@ pub(crate) fn load_one(path: &Path) -> Result<Model, Error> {
     }
 }
 
-fn warning(module: &Module, diagnostic: &Diagnostic) -> Warning {
-    let start = diagnostic.span.start.min(module.text.len());
-    let newlines = module.text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
-    Warning { message: diagnostic.message.clone(), line: module.first_line + newlines }
+/// What remains of diagnostics once there are no errors. There may be one for every line of a long
+/// text, so its lines are counted once.
+fn warnings(module: &Module, diagnostics: &[Diagnostic]) -> Vec<Warning> {
+    if diagnostics.is_empty() {
+        return Vec::new();
+    }
+    let newlines: Vec<usize> = module.text.match_indices('\n').map(|(offset, _)| offset).collect();
+    let line = |offset| module.first_line + newlines.partition_point(|newline| *newline < offset);
+    diagnostics
+        .iter()
+        .map(|diagnostic| Warning { message: diagnostic.message.clone(), line: line(diagnostic.span.start) })
+        .collect()
 }
 
 fn read(path: &Path) -> Result<Source, Error> {

@@ -101,6 +101,17 @@ pub(crate) fn size(bytes: usize) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// A bar of at most [`BAR`] cells for `number` of `most`, padded to that width.
+pub(crate) fn bar(number: usize, most: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (number as f64 / most.max(1) as f64 * (BAR * 8) as f64).round() as usize;
+    let text = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+    format!("{text:BAR$}")
+}
+
+/// Cells of the longest bar.
+const BAR: usize = 20;
+
 /// The end of a text, no wider than `width`, with a mark where something is missing.
 fn shorten(text: &str, width: usize) -> String {
     if text.width() <= width {
