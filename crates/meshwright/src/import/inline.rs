@@ -1,43 +1,36 @@
 //! Calls replaced by what they call, so that one function is left.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::cursor::{Parse, error};
-use super::parse::{Function, Parsed};
-use crate::program::{Location, LocationId, MAXIMUM_NESTING, OpId, Program, RegionId, ValueId, Values};
+use super::parse::{Call, Function, Parsed};
+use crate::program::{Copier, Location, LocationId, MAXIMUM_NESTING, OpId, Program, RegionId, ValueId};
 
 /// A module whose calls expand to more ops than this is refused: it would not fit in memory.
-const MAXIMUM_OPS: usize = 50_000_000;
+const MAXIMUM_OPS: usize = 5_000_000;
 
 /// The program of `main` (or of the only public function), calls inlined.
-pub(super) fn inline(parsed: Parsed<'_>) -> Parse<Program> {
-    let Parsed { program, functions, calls, .. } = parsed;
-    let main = choose_main(&functions)?;
-    let order = callees_first(&program, &functions, &calls, main)?;
-    let mut inliner = Inliner {
-        program,
-        functions: &functions,
-        by_name: functions.iter().enumerate().map(|(index, function)| (function.name, index)).collect(),
-        calls,
-        replaced: FxHashMap::default(),
-        composed: FxHashMap::default(),
-    };
-    for index in order {
-        inliner.inline_region(functions[index].region)?;
+pub(super) fn inline(parsed: &Parsed<'_>) -> Parse<Program> {
+    let main = choose_main(&parsed.functions)?;
+    let by_name = parsed.functions.iter().enumerate().map(|(index, function)| (function.name, index)).collect();
+    let mut inliner =
+        Inliner { parsed, by_name, open: vec![main], depth: 0, composed: FxHashMap::default(), problem: None };
+    let mut copier = Copier::new(&parsed.program);
+    let function = &parsed.functions[main];
+    copier.new.arguments = function.arguments.clone();
+    copier.new.results = function.results.clone();
+    let body = copier.new.body;
+    inliner.copy_region(&mut copier, function.region, body, None);
+    match inliner.problem {
+        Some(problem) => Err(problem),
+        None => Ok(copier.new),
     }
-    let Inliner { mut program, replaced, .. } = inliner;
-    let main = &functions[main];
-    program.body = main.region;
-    program.arguments = main.arguments.clone();
-    program.results = main.results.clone();
-    substitute(&mut program, &replaced);
-    check_nesting(&program, main)?;
-    Ok(program.compact())
 }
 
-fn choose_main<'f>(functions: &'f [Function<'_>]) -> Parse<usize> {
+fn choose_main(functions: &[Function<'_>]) -> Parse<usize> {
     if let Some(main) = functions.iter().position(|function| function.name == "main") {
         return Ok(main);
     }
@@ -51,195 +44,128 @@ fn choose_main<'f>(functions: &'f [Function<'_>]) -> Parse<usize> {
     }
 }
 
-/// The functions that `main` needs, each after the ones it calls.
-fn callees_first(
-    program: &Program,
-    functions: &[Function<'_>],
-    calls: &FxHashMap<OpId, super::parse::Call<'_>>,
-    main: usize,
-) -> Parse<Vec<usize>> {
-    let by_name: FxHashMap<&str, usize> =
-        functions.iter().enumerate().map(|(index, function)| (function.name, index)).collect();
-    let mut callees: Vec<Vec<(usize, OpId)>> = Vec::with_capacity(functions.len());
-    for function in functions {
-        let mut list = Vec::new();
-        for op in ops_inside(program, function.region) {
-            if let Some(call) = calls.get(&op) {
-                let Some(&callee) = by_name.get(call.callee) else {
-                    let message = format!("call of an unknown function `@{}`", call.callee);
-                    return Err(error(call.span.clone(), message, "not defined in this module"));
-                };
-                list.push((callee, op));
-            }
-        }
-        callees.push(list);
-    }
-    #[derive(Clone, Copy, PartialEq)]
-    enum State {
-        Unseen,
-        Open,
-        Done,
-    }
-    let mut states = vec![State::Unseen; functions.len()];
-    let mut order = Vec::new();
-    // An explicit stack: a chain of calls may be as long as the file.
-    let mut stack = vec![(main, 0)];
-    states[main] = State::Open;
-    while let Some((function, next)) = stack.last_mut() {
-        let function = *function;
-        let Some(&(callee, op)) = callees[function].get(*next) else {
-            states[function] = State::Done;
-            order.push(function);
-            stack.pop();
-            continue;
-        };
-        *next += 1;
-        match states[callee] {
-            State::Done => {}
-            State::Open => {
-                let message = format!("`@{}` calls itself", functions[callee].name);
-                return Err(error(calls[&op].span.clone(), message, "recursion is not supported"));
-            }
-            State::Unseen => {
-                states[callee] = State::Open;
-                stack.push((callee, 0));
-            }
-        }
-    }
-    Ok(order)
-}
-
-/// All ops of a region and of the regions inside it.
-fn ops_inside(program: &Program, region: RegionId) -> Vec<OpId> {
-    let mut ops = Vec::new();
-    let mut regions = vec![region];
-    while let Some(region) = regions.pop() {
-        for &op in &program.regions[region].ops {
-            ops.push(op);
-            regions.extend(program.ops[op].regions.iter().copied());
-        }
-    }
-    ops
-}
-
 struct Inliner<'f, 'a> {
-    program: Program,
-    functions: &'f [Function<'a>],
+    parsed: &'f Parsed<'a>,
     by_name: FxHashMap<&'a str, usize>,
-    calls: FxHashMap<OpId, super::parse::Call<'a>>,
-    /// Results of calls, and what they are instead.
-    replaced: FxHashMap<ValueId, ValueId>,
+    /// The functions that are being copied, outermost first.
+    open: Vec<usize>,
+    /// How many regions and calls the copy stands inside.
+    depth: usize,
     /// Locations of (call, op of the callee).
     composed: FxHashMap<(LocationId, LocationId), LocationId>,
+    /// The first error; copying stops at it.
+    problem: Option<Box<super::Diagnostic>>,
 }
 
-impl Inliner<'_, '_> {
-    /// Replaces the calls in a region, whose callees contain none any more.
-    fn inline_region(&mut self, region: RegionId) -> Parse<()> {
-        let ops = std::mem::take(&mut self.program.regions[region].ops);
-        let mut kept = Vec::with_capacity(ops.len());
-        for op in ops {
-            for inner in self.program.ops[op].regions.clone() {
-                self.inline_region(inner)?;
+impl<'f> Inliner<'f, '_> {
+    /// Copies a region of main, or with `call` one of a callee as seen from there.
+    fn copy_region(&mut self, copier: &mut Copier<'f>, from: RegionId, to: RegionId, call: Option<LocationId>) {
+        copier.copy_arguments(from, to);
+        self.copy_ops(copier, from, to, call);
+        if self.problem.is_none() {
+            copier.copy_results(from, to);
+        }
+    }
+
+    fn copy_ops(&mut self, copier: &mut Copier<'f>, from: RegionId, to: RegionId, call: Option<LocationId>) {
+        self.depth += 1;
+        let parsed = self.parsed;
+        for &op in &parsed.program.regions[from].ops {
+            let location = self.location(copier, call, parsed.program.ops[op].location);
+            match parsed.calls.get(&op) {
+                Some(callee) => self.copy_call(copier, op, callee, to, location),
+                None => {
+                    copier.copy_op(op, to, location, &mut |copier, from, to| self.copy_region(copier, from, to, call));
+                }
             }
-            if self.calls.contains_key(&op) { self.inline_call(op, &mut kept)? } else { kept.push(op) }
+            if self.problem.is_some() {
+                return;
+            }
         }
-        self.program.regions[region].ops = kept;
-        Ok(())
+        self.depth -= 1;
     }
 
-    fn inline_call(&mut self, op: OpId, kept: &mut Vec<OpId>) -> Parse<()> {
-        let call = &self.calls[&op];
-        let function = &self.functions[self.by_name[call.callee]];
-        let span = call.span.clone();
-        let operation = self.program.ops[op].clone();
-        let callee = self.program.regions[function.region].clone();
-        let same_types = |left: &[ValueId], right: &[ValueId]| {
-            left.len() == right.len()
-                && left.iter().zip(right).all(|(&left, &right)| self.program.ty(left) == self.program.ty(right))
-        };
-        if !same_types(&operation.operands, &callee.arguments) {
-            return Err(error(span, format!("`@{}` takes other arguments", function.name), "called here"));
+    fn copy_call(&mut self, copier: &mut Copier<'f>, op: OpId, call: &Call<'_>, to: RegionId, location: LocationId) {
+        if let Err(problem) = self.try_copy_call(copier, op, call, to, location) {
+            self.problem = Some(problem);
         }
-        if !same_types(&operation.results, &callee.results) {
-            return Err(error(span, format!("`@{}` gives other results", function.name), "called here"));
-        }
-        let mut map: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-        for (&argument, &operand) in callee.arguments.iter().zip(&operation.operands) {
-            map.insert(argument, self.resolve(operand));
-        }
-        for &inner in &callee.ops {
-            kept.push(self.copy_op(inner, &mut map, operation.location, &span)?);
-        }
-        for (&result, &returned) in operation.results.iter().zip(&callee.results) {
-            let returned = self.resolve(returned);
-            self.replaced.insert(result, map.get(&returned).copied().unwrap_or(returned));
-        }
-        Ok(())
     }
 
-    fn resolve(&self, mut value: ValueId) -> ValueId {
-        while let Some(&next) = self.replaced.get(&value) {
-            value = next;
-        }
-        value
-    }
-
-    /// A copy of an op, its regions included, with values renamed and its location inside that of
-    /// the call.
-    fn copy_op(
+    fn try_copy_call(
         &mut self,
+        copier: &mut Copier<'f>,
         op: OpId,
-        map: &mut FxHashMap<ValueId, ValueId>,
-        call: LocationId,
-        span: &std::ops::Range<usize>,
-    ) -> Parse<OpId> {
-        if self.program.ops.len() > MAXIMUM_OPS {
-            return Err(error(span.clone(), format!("calls expand to more than {MAXIMUM_OPS} ops"), "called here"));
+        call: &Call<'_>,
+        to: RegionId,
+        location: LocationId,
+    ) -> Parse<()> {
+        let parsed = self.parsed;
+        let index = self.callee(call)?;
+        let function = &parsed.functions[index];
+        let (operation, callee) = (&parsed.program.ops[op], &parsed.program.regions[function.region]);
+        check_types(&parsed.program, &operation.operands, &callee.arguments, &call.span, "takes other arguments")?;
+        check_types(&parsed.program, &operation.results, &callee.results, &call.span, "gives other results")?;
+        if self.depth >= MAXIMUM_NESTING {
+            return Err(error(call.span.clone(), format!("calls nested deeper than {MAXIMUM_NESTING}"), "called here"));
         }
-        let source = self.program.ops[op].clone();
-        let rename = |inliner: &Self, map: &FxHashMap<ValueId, ValueId>, value: ValueId| {
-            let value = inliner.resolve(value);
-            map.get(&value).copied().unwrap_or(value)
-        };
-        let operands: Values = source.operands.iter().map(|&operand| rename(self, map, operand)).collect();
-        let mut regions = Vec::with_capacity(source.regions.len());
-        for &region in &source.regions {
-            let copy = self.program.add_region();
-            let region = self.program.regions[region].clone();
-            for &argument in &region.arguments {
-                let ty = self.program.ty(argument).clone();
-                let value = self.program.add_region_argument(copy, ty);
-                map.insert(argument, value);
+        if copier.new.ops.len() > MAXIMUM_OPS {
+            return Err(error(
+                call.span.clone(),
+                format!("calls expand to more than {MAXIMUM_OPS} ops"),
+                "called here",
+            ));
+        }
+        let operands = copier.values(&operation.operands);
+        for (&argument, &operand) in callee.arguments.iter().zip(&operands) {
+            copier.set_value(argument, operand);
+        }
+        self.open.push(index);
+        self.copy_ops(copier, function.region, to, Some(location));
+        self.open.pop();
+        if self.problem.is_none() {
+            let returned = copier.values(&callee.results);
+            for (&result, &value) in operation.results.iter().zip(&returned) {
+                copier.set_value(result, value);
             }
-            for &inner in &region.ops {
-                let inner = self.copy_op(inner, map, call, span)?;
-                self.program.regions[copy].ops.push(inner);
-            }
-            self.program.regions[copy].results =
-                region.results.iter().map(|&result| rename(self, map, result)).collect();
-            regions.push(copy);
         }
-        let types: Vec<_> = source.results.iter().map(|&result| self.program.ty(result).clone()).collect();
-        let location = self.compose(call, source.location);
-        let copy = self.program.add_detached_op(source.op, &operands, &regions, types, location);
-        for (&old, &new) in source.results.iter().zip(&self.program.ops[copy].results) {
-            map.insert(old, new);
-        }
-        Ok(copy)
+        Ok(())
     }
 
-    /// The location of a callee's op as seen from a call: the scopes of both.
-    fn compose(&mut self, call: LocationId, inner: LocationId) -> LocationId {
+    fn callee(&self, call: &Call<'_>) -> Parse<usize> {
+        let Some(&index) = self.by_name.get(call.callee) else {
+            let message = format!("call of an unknown function `@{}`", call.callee);
+            return Err(error(call.span.clone(), message, "not defined in this module"));
+        };
+        if self.open.contains(&index) {
+            let message = format!("`@{}` calls itself", call.callee);
+            return Err(error(call.span.clone(), message, "recursion is not supported"));
+        }
+        Ok(index)
+    }
+
+    /// The location of an op as seen from a call: the scopes of both.
+    fn location(&mut self, copier: &mut Copier<'f>, call: Option<LocationId>, inner: LocationId) -> LocationId {
+        let Some(call) = call else { return copier.location(inner) };
         if let Some(&composed) = self.composed.get(&(call, inner)) {
             return composed;
         }
-        let (outside, inside) = (&self.program.locations[call], &self.program.locations[inner]);
-        let composed = compose_locations(outside, inside);
-        let id = if composed == *inside { inner } else { self.program.locations.push(composed) };
+        let composed = compose_locations(&copier.new.locations[call], &self.parsed.program.locations[inner]);
+        let id = copier.add_location(composed);
         self.composed.insert((call, inner), id);
         id
     }
+}
+
+fn check_types(
+    program: &Program,
+    given: &[ValueId],
+    taken: &[ValueId],
+    span: &Range<usize>,
+    message: &str,
+) -> Parse<()> {
+    let same = given.len() == taken.len()
+        && given.iter().zip(taken).all(|(&given, &taken)| program.ty(given) == program.ty(taken));
+    if same { Ok(()) } else { Err(error(span.clone(), format!("the called function {message}"), "called here")) }
 }
 
 fn compose_locations(outside: &Location, inside: &Location) -> Location {
@@ -254,39 +180,4 @@ fn compose_locations(outside: &Location, inside: &Location) -> Location {
         (false, false) => Arc::from(format!("{}/{}", outside.scope, inside.scope)),
     };
     Location { scope, file: place.file.clone(), line: place.line, column: place.column }
-}
-
-/// Reads of call results become reads of what the callee returned.
-fn substitute(program: &mut Program, replaced: &FxHashMap<ValueId, ValueId>) {
-    if replaced.is_empty() {
-        return;
-    }
-    let resolve = |value: &mut ValueId| {
-        while let Some(&next) = replaced.get(value) {
-            *value = next;
-        }
-    };
-    for op in program.ops.ids() {
-        program.ops[op].operands.iter_mut().for_each(resolve);
-    }
-    for region in program.regions.ids() {
-        program.regions[region].results.iter_mut().for_each(resolve);
-    }
-}
-
-/// Inlining puts the regions of callees inside those of callers.
-fn check_nesting(program: &Program, main: &Function<'_>) -> Parse<()> {
-    let mut level = vec![program.body];
-    for _ in 0..MAXIMUM_NESTING {
-        level = level
-            .iter()
-            .flat_map(|&region| &program.regions[region].ops)
-            .flat_map(|&op| program.ops[op].regions.iter().copied())
-            .collect();
-        if level.is_empty() {
-            return Ok(());
-        }
-    }
-    let message = format!("after inlining, regions are nested deeper than {MAXIMUM_NESTING}");
-    Err(error(main.span.clone(), message, "in this function"))
 }

@@ -34,8 +34,8 @@ pub fn import(text: &Arc<str>) -> Imported {
     let mut diagnostics = std::mem::take(&mut parsed.diagnostics);
     let mut program = None;
     if !diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
-        match inline::inline(parsed) {
-            Ok(inlined) => program = Some(inlined),
+        match inline::inline(&parsed) {
+            Ok(inlined) => program = Some(inlined.compact()),
             Err(problem) => diagnostics.push(*problem),
         }
     }

@@ -79,20 +79,6 @@ impl Program {
         types: impl IntoIterator<Item = Type>,
         location: LocationId,
     ) -> OpId {
-        let id = self.add_detached_op(op, operands, regions, types, location);
-        self.regions[region].ops.push(id);
-        id
-    }
-
-    /// Makes an op that stands in no region yet.
-    pub fn add_detached_op(
-        &mut self,
-        op: Op,
-        operands: &[ValueId],
-        regions: &[RegionId],
-        types: impl IntoIterator<Item = Type>,
-        location: LocationId,
-    ) -> OpId {
         let id = self.ops.next_id();
         let mut results = Values::new();
         for (index, ty) in types.into_iter().enumerate() {
@@ -106,6 +92,7 @@ impl Program {
             regions: SmallVec::from_slice(regions),
             location,
         });
+        self.regions[region].ops.push(id);
         id
     }
 }

@@ -23,11 +23,7 @@ enum Data {
     Splat(u128),
     Packed(Arc<[u8]>),
     /// `start..end` are the hex digits of all elements in the text.
-    Hex {
-        text: Arc<str>,
-        start: usize,
-        end: usize,
-    },
+    Hex { text: Arc<str>, start: usize, end: usize },
 }
 
 impl Literal {
@@ -54,6 +50,12 @@ impl Literal {
     pub fn splat_number(ty: Type, value: f64) -> Literal {
         let bits = encode_number(ty.dtype, value);
         Literal::splat(ty, bits)
+    }
+
+    /// A literal of an integer or boolean type with every element equal to `value`, wrapped.
+    pub fn splat_integer(ty: Type, value: i64) -> Literal {
+        let mask = u64::MAX >> (64 - ty.dtype.bits().clamp(1, 64));
+        Literal::splat(ty, u128::from(value as u64 & mask))
     }
 
     /// The bits of the one element that is everywhere, where the literal is stored as a splat.

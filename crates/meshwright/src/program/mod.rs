@@ -2,18 +2,24 @@
 
 mod build;
 mod compact;
+mod copy;
 mod id;
 mod infer;
 mod literal;
+mod loops;
 mod op;
 mod print;
 mod types;
+mod unroll;
 mod verify;
 
+pub use copy::{Copier, CopyRegion};
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};
 pub use literal::{Literal, encode_number};
+pub use loops::{CountedLoop, Role};
 pub use op::*;
+pub use print::{AttentionForm, PrintOptions, print};
 pub use types::{DType, DTypeKind, Dims, Shape, Type};
 pub use verify::VerifyError;
 

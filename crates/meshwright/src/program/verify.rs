@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::infer::countable;
+use super::infer::{countable, plural};
 use super::{Definition, Id, OpId, Operation, Program, RegionId, ValueId, infer};
 
 impl Program {
@@ -111,7 +111,8 @@ impl Verifier<'_> {
         }
         let types = infer(program, &operation.op, &operation.operands, &operation.regions).map_err(at_fault)?;
         if types.len() != operation.results.len() {
-            return Err(at_fault(format!("expected {} results, got {}", types.len(), operation.results.len())));
+            let expected = plural(types.len(), "result");
+            return Err(at_fault(format!("expected {expected}, got {}", operation.results.len())));
         }
         for (index, (&result, ty)) in operation.results.iter().zip(&types).enumerate() {
             self.define(result, index, |index| Definition::Result { op: id, index }).map_err(at_fault)?;
@@ -170,4 +171,146 @@ fn interface(program: &Program) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+
+    const HERE: LocationId = Program::UNKNOWN_LOCATION;
+
+    fn scalar() -> Type {
+        Type::scalar(DType::F32)
+    }
+
+    /// `(x, p) -> tanh(x), if p { x } else { tanh(x) }`: ops 0 and 1 in the body, op 2 in the
+    /// first branch, which is region 1. The first argument becomes the first result.
+    fn example() -> Program {
+        let mut program = Program::new("example");
+        let body = program.body;
+        let x = program.add_argument(Argument { alias: Some(0), ..Argument::default() }, scalar());
+        let p = program.add_argument(Argument::default(), Type::scalar(DType::Bool));
+        let tanh = program.add_op(body, Op::Unary(Unary::Tanh), &[x], &[], HERE).unwrap();
+        let y = program.ops[tanh].results[0];
+        let (on_true, on_false) = (program.add_region(), program.add_region());
+        let sine = Op::Unary(Unary::Sine);
+        let inner = program.add_op(on_true, sine, &[x], &[], HERE).unwrap();
+        program.regions[on_true].results = vec![program.ops[inner].results[0]];
+        program.regions[on_false].results = vec![y];
+        let branch = program.add_op(body, Op::If, &[p], &[on_true, on_false], HERE).unwrap();
+        program.add_result(y, ResultInfo::default());
+        program.add_result(program.ops[branch].results[0], ResultInfo::default());
+        program
+    }
+
+    /// Changes the example and says what is then wrong with it, or nothing.
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut Program), expected: &str) {
+        let mut program = example();
+        change(&mut program);
+        let actual = program.verify().map_or_else(|error| error.to_string(), |()| String::new());
+        assert_eq!(actual, expected);
+    }
+
+    const TANH: OpId = OpId(0);
+    const SINE: OpId = OpId(1);
+    const IF: OpId = OpId(2);
+    const BODY: RegionId = RegionId(0);
+    const ON_TRUE: RegionId = RegionId(1);
+    const ON_FALSE: RegionId = RegionId(2);
+
+    #[test]
+    fn the_example_is_well_formed() {
+        check(|_| (), "");
+    }
+
+    #[test]
+    fn rows_that_nothing_reaches_are_not_looked_at() {
+        check(
+            |program| {
+                let region = program.add_region();
+                program.add_op_with_types(region, Op::Clamp, &[ValueId(99)], &[], [], HERE);
+            },
+            "",
+        );
+    }
+
+    #[test]
+    fn values_are_defined_before_use_and_visible() {
+        check(|it| it.regions[BODY].ops.swap(0, 1), "op2: value %2 is used where it cannot be seen");
+        check(|it| it.ops[TANH].operands[0] = ValueId(2), "op0: value %2 is used where it cannot be seen");
+        check(|it| it.ops[IF].operands[0] = ValueId(3), "op2: value %3 is used where it cannot be seen");
+        check(|it| it.regions[ON_FALSE].results[0] = ValueId(3), "op2: value %3 is used where it cannot be seen");
+        check(|it| it.regions[BODY].results[0] = ValueId(3), "value %3 is used where it cannot be seen");
+        check(|it| it.ops[SINE].operands[0] = ValueId(4), "op1: value %4 is used where it cannot be seen");
+    }
+
+    #[test]
+    fn everything_has_one_place() {
+        check(|it| it.ops[IF].regions[1] = ON_TRUE, "op2: region ^bb1 has two places");
+        check(|it| it.ops[IF].regions[1] = BODY, "op2: region ^bb0 has two places");
+        check(|it| it.regions[ON_FALSE].ops.push(SINE), "op1: op1 has two places");
+        check(|it| it.regions[ON_TRUE].ops.push(IF), "op2: op2 has two places");
+        check(|it| it.ops[SINE].results[0] = ValueId(2), "op1: value %2 is defined in another place");
+        check(|it| it.regions[BODY].arguments.swap(0, 1), "value %1 is defined in another place");
+        check(|it| it.regions[ON_TRUE].arguments.push(ValueId(0)), "op2: value %0 is defined in another place");
+    }
+
+    #[test]
+    fn ids_that_name_nothing_are_errors() {
+        check(|it| it.body = RegionId(9), "there is no region ^bb9");
+        check(|it| it.regions[BODY].ops.push(OpId(9)), "there is no op9");
+        check(|it| it.regions[BODY].arguments.push(ValueId(9)), "there is no value %9");
+        check(|it| it.regions[BODY].results.push(ValueId(9)), "there is no value %9");
+        check(|it| it.ops[TANH].operands[0] = ValueId(9), "op0: there is no value %9");
+        check(|it| it.ops[TANH].results[0] = ValueId(9), "op0: there is no value %9");
+        check(|it| it.ops[IF].regions[0] = RegionId(9), "op2: there is no region ^bb9");
+        check(|it| it.ops[TANH].location = LocationId(9), "op0: there is no location #loc9");
+    }
+
+    #[test]
+    fn declared_types_are_the_inferred_ones() {
+        let message = "op0: result 0 is `tensor<f32>`, but `tensor<i32>` is declared";
+        check(|it| it.values[ValueId(2)].ty.dtype = DType::I32, message);
+        check(|it| it.ops[TANH].results.clear(), "op0: expected 1 result, got 0");
+        let message = "op2: result 0 of branch 1 must be `tensor<f32>`, got `tensor<i1>`";
+        check(|it| it.regions[ON_FALSE].results[0] = ValueId(1), message);
+        let message = "`tensor<4611686018427387904xf32>` has more elements than 63 bits can count";
+        check(|it| it.values[ValueId(0)].ty.shape.push(1 << 62), message);
+    }
+
+    #[test]
+    fn the_interface_fits_the_body() {
+        check(|it| it.arguments.truncate(1), "1 arguments are described, the body has 2");
+        check(|it| it.results.push(ResultInfo::default()), "3 results are described, the body has 2");
+        check(|it| it.arguments[0].alias = Some(2), "argument 0 becomes result 2, but there are 2");
+        let message = "argument 1 is `tensor<i1>` and cannot become result 1, `tensor<f32>`";
+        check(|it| it.arguments[1].alias = Some(1), message);
+        check(
+            |program| {
+                program.add_argument(Argument { alias: Some(0), ..Argument::default() }, scalar());
+            },
+            "arguments 0 and 2 both become result 0",
+        );
+    }
+
+    /// A program of `depth` regions, each inside the one before.
+    fn nested(depth: usize) -> Program {
+        let mut program = Program::new("nested");
+        let mut region = program.body;
+        for _ in 0..depth {
+            let inner = program.add_region();
+            let opaque = Opaque { name: "x.nest".to_owned(), result_types: Vec::new(), attributes: Vec::new() };
+            program.add_op(region, Op::Opaque(Box::new(opaque)), &[], &[inner], HERE).unwrap();
+            region = inner;
+        }
+        program
+    }
+
+    #[test]
+    fn nesting_is_limited() {
+        assert_eq!(nested(256).verify(), Ok(()));
+        let error = nested(100_000).verify().unwrap_err();
+        assert_eq!(error.to_string(), "op256: regions are nested more than 256 deep");
+    }
 }

@@ -9,8 +9,9 @@ use crate::program::{DType, DTypeKind, Dims, Type};
 /// positions in a padded tensor are, stay within 63 bits.
 const LIMIT: i64 = 1 << 60;
 
-/// A type whose elements can be counted, and sized in bits, within 63 bits. Dimensions of an empty
-/// tensor are limited on their own, since their product is not.
+/// A type whose elements can be counted, and sized in bits, within 63 bits. An empty tensor has few
+/// elements whatever its other dimensions are, but strides are products of those, so they are
+/// limited too.
 pub(in crate::program) fn countable(ty: &Type) -> Result<(), String> {
     if ty.dtype == DType::Token && ty.rank() > 0 {
         return Err(format!("a token has no dimensions, got {}", ty.rank()));
@@ -18,10 +19,11 @@ pub(in crate::program) fn countable(ty: &Type) -> Result<(), String> {
     if ty.checked_elements().is_none() {
         return Err(format!("`{ty}` has more elements than 63 bits can count"));
     }
-    match ty.shape.iter().find(|&&size| size > LIMIT as usize) {
-        Some(size) => Err(format!("`{ty}` has a dimension of size {size}, more than 2^60")),
-        None => Ok(()),
+    let extent = ty.shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
+    if extent.is_none_or(|extent| extent > LIMIT as usize) {
+        return Err(format!("the dimensions of `{ty}` multiply to more than 2^60"));
     }
+    Ok(())
 }
 
 pub(super) fn bounded(what: &str, value: i64) -> Result<i64, String> {
@@ -93,8 +95,8 @@ pub(super) fn accepts(ty: &Type, accepted: bool, family: &str) -> Result<(), Str
 }
 
 /// A list with one entry per dimension, or per window dimension.
-pub(super) fn has_length(what: &str, length: usize, expected: usize) -> Result<(), String> {
-    if length == expected { Ok(()) } else { Err(format!("{what} has {length} entries, expected {expected}")) }
+pub(super) fn has_length(entry: &str, length: usize, expected: usize) -> Result<(), String> {
+    if length == expected { Ok(()) } else { Err(format!("expected {}, got {length}", plural(expected, entry))) }
 }
 
 pub(super) fn dim_in_range(what: &str, dim: usize, rank: usize) -> Result<(), String> {
@@ -129,18 +131,35 @@ pub(super) fn sorted_dims(what: &str, dims: &[usize]) -> Result<(), String> {
     }
 }
 
-/// Arguments or results of a region.
-pub(super) fn region_types<'a>(
-    what: &str,
+/// `region` names the region, as in `the body`.
+pub(super) fn region_arguments<'a>(
+    region: &str,
+    signature: &Signature<'_>,
+    expected: impl ExactSizeIterator<Item = &'a Type>,
+) -> Result<(), String> {
+    region_types("argument", region, &signature.arguments, expected)
+}
+
+pub(super) fn region_results<'a>(
+    region: &str,
+    signature: &Signature<'_>,
+    expected: impl ExactSizeIterator<Item = &'a Type>,
+) -> Result<(), String> {
+    region_types("result", region, &signature.results, expected)
+}
+
+fn region_types<'a>(
+    noun: &str,
+    region: &str,
     actual: &[&Type],
     expected: impl ExactSizeIterator<Item = &'a Type>,
 ) -> Result<(), String> {
     if actual.len() != expected.len() {
-        return Err(format!("expected {}, got {}", plural(expected.len(), what), actual.len()));
+        return Err(format!("expected {} of {region}, got {}", plural(expected.len(), noun), actual.len()));
     }
     for (index, (actual, expected)) in actual.iter().zip(expected).enumerate() {
         if *actual != expected {
-            return Err(format!("{what} {index} must be `{expected}`, got `{actual}`"));
+            return Err(format!("{noun} {index} of {region} must be `{expected}`, got `{actual}`"));
         }
     }
     Ok(())
@@ -150,12 +169,12 @@ pub(super) fn region_types<'a>(
 /// wide as its input. The region takes one accumulator per input, then one element per input.
 pub(super) fn reduction_dtypes(region: &Signature<'_>, inputs: &[&Type]) -> Result<SmallVec<[DType; 1]>, String> {
     if region.results.len() != inputs.len() {
-        let expected = plural(inputs.len(), "region result");
-        return Err(format!("expected {expected}, got {}", region.results.len()));
+        let expected = plural(inputs.len(), "result");
+        return Err(format!("expected {expected} of the region, got {}", region.results.len()));
     }
     for (index, (result, input)) in region.results.iter().zip(inputs).enumerate() {
         if result.rank() != 0 {
-            return Err(format!("region result {index} must be a scalar, got `{result}`"));
+            return Err(format!("result {index} of the region must be a scalar, got `{result}`"));
         }
         if !promotable(input.dtype, result.dtype) {
             return Err(format!("elements of `{input}` cannot be accumulated in `{}`", result.dtype));
@@ -163,11 +182,11 @@ pub(super) fn reduction_dtypes(region: &Signature<'_>, inputs: &[&Type]) -> Resu
     }
     let accumulators = || region.results.iter().copied();
     let expected: SmallVec<[&Type; 4]> = accumulators().chain(accumulators()).collect();
-    region_types("region argument", &region.arguments, expected.iter().copied())?;
+    region_arguments("the region", region, expected.iter().copied())?;
     Ok(accumulators().map(|ty| ty.dtype).collect())
 }
 
-/// Whether every value of the one type has a place in the other: same family, no fewer bits.
+/// Whether a reduction may work in `to` on elements of `from`: same family, no fewer bits.
 fn promotable(from: DType, to: DType) -> bool {
     same_family(from, to) && from.bits() <= to.bits()
 }
@@ -179,6 +198,6 @@ pub(super) fn same_family(left: DType, right: DType) -> bool {
         || (left.kind() == right.kind() && left.kind() != DTypeKind::Token)
 }
 
-pub(super) fn plural(count: usize, noun: &str) -> String {
+pub(in crate::program) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

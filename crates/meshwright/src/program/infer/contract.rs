@@ -57,7 +57,7 @@ pub(super) fn convolution(convolution: &Convolution, operands: &[&Type]) -> Resu
         ("kernel", convolution.kernel_input_feature, convolution.kernel_output_feature, &convolution.kernel_spatial),
         ("output", convolution.output_batch, convolution.output_feature, &convolution.output_spatial),
     ] {
-        has_length(&format!("{what} spatial dimensions"), dims.len(), spatial)?;
+        has_length(&format!("{what} spatial dimension"), dims.len(), spatial)?;
         let all = [batch, feature].into_iter().chain(dims.iter().copied());
         distinct_dims(&format!("{what} dimension"), all, rank)?;
     }
@@ -105,8 +105,8 @@ pub(super) fn dot_general(dot: &DotGeneral, operands: &[&Type]) -> Result<Types,
     let all = |batch: &[usize], contract: &[usize]| -> Shape { batch.iter().chain(contract).copied().collect() };
     let left_dims = all(&dot.lhs_batch, &dot.lhs_contract);
     let right_dims = all(&dot.rhs_batch, &dot.rhs_contract);
-    distinct_dims("dimension of the left operand", left_dims.iter().copied(), left.rank())?;
-    distinct_dims("dimension of the right operand", right_dims.iter().copied(), right.rank())?;
+    distinct_dims("left operand dimension", left_dims.iter().copied(), left.rank())?;
+    distinct_dims("right operand dimension", right_dims.iter().copied(), right.rank())?;
     paired_dims("batch", left, &dot.lhs_batch, right, &dot.rhs_batch)?;
     paired_dims("contracting", left, &dot.lhs_contract, right, &dot.rhs_contract)?;
     let mut shape: Shape = dot.lhs_batch.iter().map(|&dim| left.shape[dim]).collect();
@@ -162,5 +162,139 @@ fn divides(what: &str, size: usize, groups: &str, count: usize) -> Result<(), St
         Ok(())
     } else {
         Err(format!("{what} {size} cannot be split into {count} {groups}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use crate::program::*;
+    use smallvec::{SmallVec, smallvec};
+
+    #[test]
+    fn attention() {
+        let check = |bias, operands, expected| {
+            check(Op::Attention(Box::new(Attention { scale: 1.0, causal: false, bias })), operands, &[], expected);
+        };
+        check(false, "2x8x5x16xf32 2x4x7x16xf32 2x4x7x32xf32", "2x8x5x32xf32");
+        check(true, "2x8x5x16xf32 2x8x7x16xf32 2x8x7x16xf32 1x1x5x7xf32", "2x8x5x16xf32");
+        check(true, "2x8x5x16xf32 2x8x7x16xf32 2x8x7x16xf32 2x1x1x7xi1", "2x8x5x16xf32");
+        check(true, "f32 f32 f32", "error: expected 4 operands, got 3");
+        check(false, "f32 f32 f32", "error: the query must have rank 4, got `tensor<f32>`");
+        let message = "error: 8 heads cannot share 3 groups of keys";
+        check(false, "2x8x5x16xf32 2x3x7x16xf32 2x3x7x16xf32", message);
+        let message = "error: 0 heads cannot share 0 groups of keys";
+        check(false, "2x0x5x16xf32 2x0x7x16xf32 2x0x7x16xf32", message);
+        let message = "error: the query `tensor<2x8x5x16xf32>` and the key `tensor<2x8x7x4xf32>` \
+                       differ in batch or width";
+        check(false, "2x8x5x16xf32 2x8x7x4xf32 2x8x7x16xf32", message);
+        let message = "error: the key `tensor<2x8x7x16xf32>` and the value `tensor<2x8x6x16xf32>` \
+                       differ in batch, groups or keys";
+        check(false, "2x8x5x16xf32 2x8x7x16xf32 2x8x6x16xf32", message);
+        let message = "error: the bias `tensor<1x1x5x6xf32>` does not broadcast to the scores `tensor<2x8x5x7xf32>`";
+        check(true, "2x8x5x16xf32 2x8x7x16xf32 2x8x7x16xf32 1x1x5x6xf32", message);
+        let message = "error: `tensor<1x1x4294967296x4294967296xf32>` has more elements than 63 bits can count";
+        check(false, "1x1x4294967296x1xf32 1x1x4294967296x1xf32 1x1x4294967296x1xf32", message);
+    }
+
+    /// Two spatial dimensions, `[b, 0, 1, f] x [0, 1, i, o] -> [b, 0, 1, f]`.
+    fn image_convolution() -> Convolution {
+        Convolution {
+            strides: smallvec![1, 1],
+            padding: smallvec![(0, 0), (0, 0)],
+            lhs_dilation: smallvec![1, 1],
+            rhs_dilation: smallvec![1, 1],
+            reversal: smallvec![false, false],
+            input_batch: 0,
+            input_feature: 3,
+            input_spatial: smallvec![1, 2],
+            kernel_input_feature: 2,
+            kernel_output_feature: 3,
+            kernel_spatial: smallvec![0, 1],
+            output_batch: 0,
+            output_feature: 3,
+            output_spatial: smallvec![1, 2],
+            feature_groups: 1,
+            batch_groups: 1,
+            precision: SmallVec::new(),
+            dtype: DType::F32,
+        }
+    }
+
+    #[test]
+    fn convolution() {
+        let check = |change: fn(&mut Convolution), operands, expected| {
+            let mut convolution = image_convolution();
+            change(&mut convolution);
+            check(Op::Convolution(Box::new(convolution)), operands, &[], expected);
+        };
+        check(|_| (), "8x32x32x3xf32 3x3x3x16xf32", "8x30x30x16xf32");
+        check(|it| it.padding[0] = (1, 1), "8x32x32x3xf32 3x3x3x16xf32", "8x32x30x16xf32");
+        check(|it| it.strides[1] = 2, "8x32x32x3xf32 3x3x3x16xf32", "8x30x15x16xf32");
+        check(|it| it.lhs_dilation[0] = 2, "8x32x32x3xf32 3x3x3x16xf32", "8x61x30x16xf32");
+        check(|it| it.rhs_dilation[0] = 2, "8x32x32x3xf32 3x3x3x16xf32", "8x28x30x16xf32");
+        check(|_| (), "8x2x2x3xf32 3x3x3x16xf32", "8x0x0x16xf32");
+        check(|it| it.feature_groups = 3, "8x32x32x3xf32 3x3x1x6xf32", "8x30x30x6xf32");
+        check(|it| it.batch_groups = 4, "8x32x32x3xf32 3x3x3x16xf32", "2x30x30x16xf32");
+        check(|_| (), "8x32x32x3xbf16 3x3x3x16xbf16", "8x30x30x16xf32");
+        let message = "error: the kernel takes 4 input features, the input has 3 in 1 groups";
+        check(|_| (), "8x32x32x3xf32 3x3x4x16xf32", message);
+        let message = "error: input features 3 cannot be split into 2 feature groups";
+        check(|it| it.feature_groups = 2, "8x32x32x3xf32 3x3x1x16xf32", message);
+        let message = "error: batch size 8 cannot be split into 3 batch groups";
+        check(|it| it.batch_groups = 3, "8x32x32x3xf32 3x3x3x16xf32", message);
+        let message = "error: the number of batch groups must be positive, got 0";
+        check(|it| it.batch_groups = 0, "8x32x32x3xf32 3x3x3x16xf32", message);
+        let change: fn(&mut Convolution) = |it| (it.feature_groups, it.batch_groups) = (3, 2);
+        check(change, "8x32x32x3xf32 3x3x1x6xf32", "error: 3 feature groups and 2 batch groups at once");
+        let message = "error: input dimension 1 is named twice";
+        check(|it| it.input_spatial[1] = 1, "8x32x32x3xf32 3x3x3x16xf32", message);
+        let message = "error: output dimension 4 is out of range for rank 4";
+        check(|it| it.output_batch = 4, "8x32x32x3xf32 3x3x3x16xf32", message);
+        let message = "error: expected 2 kernel spatial dimensions, got 1";
+        check(|it| it.kernel_spatial.truncate(1), "8x32x32x3xf32 3x3x3x16xf32", message);
+        let message = "error: a window stride must be positive, got 0";
+        check(|it| it.strides[0] = 0, "8x32x32x3xf32 3x3x3x16xf32", message);
+        let message = "error: low padding -9223372036854775808 is beyond 2^60";
+        check(|it| it.padding[0] = (i64::MIN, i64::MAX), "8x32x32x3xf32 3x3x3x16xf32", message);
+        let message = "error: products of `f32` and `f32` cannot be summed in `i32`";
+        check(|it| it.dtype = DType::I32, "8x32x32x3xf32 3x3x3x16xf32", message);
+        check(|_| (), "3xf32 3xf32", "error: the input must have rank 2 or more, got `tensor<3xf32>`");
+    }
+
+    #[test]
+    fn dot_general() {
+        let check = |batch: [&[usize]; 2], contract: [&[usize]; 2], dtype, operands, expected| {
+            let dot = DotGeneral {
+                lhs_batch: Dims::from_slice(batch[0]),
+                rhs_batch: Dims::from_slice(batch[1]),
+                lhs_contract: Dims::from_slice(contract[0]),
+                rhs_contract: Dims::from_slice(contract[1]),
+                precision: SmallVec::new(),
+                dtype,
+            };
+            check(Op::DotGeneral(Box::new(dot)), operands, &[], expected);
+        };
+        let (none, f32): ([&[usize]; 2], _) = ([&[], &[]], DType::F32);
+        check([&[0], &[2]], [&[2], &[1]], f32, "7x2x3xbf16 5x3x7xbf16", "7x2x5xf32");
+        check(none, none, f32, "2xf32 3xf32", "2x3xf32");
+        check(none, [&[0], &[0]], f32, "2xf8E4M3FN 2xf8E5M2", "f32");
+        check(none, [&[0], &[0]], DType::F32, "2xi8 2xi8", "f32");
+        let message = "error: contracting dimensions differ: dimension 1 of the left operand has size 4, \
+                       dimension 0 of the right operand has size 5";
+        check(none, [&[1], &[0]], f32, "2x4xf32 5x3xf32", message);
+        let message = "error: batch dimensions differ: dimension 0 of the left operand has size 2, \
+                       dimension 0 of the right operand has size 5";
+        check([&[0], &[0]], none, f32, "2x4xf32 5x3xf32", message);
+        let message = "error: the left operand has 1 contracting dimensions, the right operand has 0";
+        check(none, [&[1], &[]], f32, "2x4xf32 5x3xf32", message);
+        let message = "error: left operand dimension 0 is named twice";
+        check([&[0], &[0]], [&[0], &[1]], f32, "2x4xf32 2x2xf32", message);
+        let message = "error: right operand dimension 2 is out of range for rank 2";
+        check(none, [&[0], &[2]], f32, "2x4xf32 2x2xf32", message);
+        let message = "error: elements of `tensor<2xf32>` and `tensor<2xi32>` cannot be multiplied";
+        check(none, none, f32, "2xf32 2xi32", message);
+        let message = "error: `tensor<4294967296x4294967296xf32>` has more elements than 63 bits can count";
+        check(none, none, f32, "4294967296xf32 4294967296xf32", message);
     }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::check::{at_least, is_type, region_types, take, take_regions};
+use super::check::{at_least, is_type, region_arguments, region_results, take, take_regions};
 use super::{Signature, Types};
 use crate::program::{DType, Feed, Transfer, Type};
 
@@ -60,10 +60,10 @@ pub(super) fn send(transfer: &Transfer, operands: &[&Type]) -> Result<Types, Str
 pub(super) fn while_(operands: &[&Type], regions: &[Signature<'_>]) -> Result<Types, String> {
     let [condition, body] = take_regions(regions)?;
     let state = || operands.iter().copied();
-    region_types("argument of the condition", &condition.arguments, state())?;
-    region_types("result of the condition", &condition.results, [Type::scalar(DType::Bool)].iter())?;
-    region_types("argument of the body", &body.arguments, state())?;
-    region_types("result of the body", &body.results, state())?;
+    region_arguments("the condition", condition, state())?;
+    region_results("the condition", condition, [Type::scalar(DType::Bool)].iter())?;
+    region_arguments("the body", body, state())?;
+    region_results("the body", body, state())?;
     Ok(state().cloned().collect())
 }
 
@@ -73,8 +73,9 @@ fn branches(regions: &[Signature<'_>]) -> Result<Types, String> {
         return Err("expected at least 1 region, got 0".to_owned());
     };
     for (index, branch) in regions.iter().enumerate() {
-        region_types(&format!("argument of branch {index}"), &branch.arguments, std::iter::empty())?;
-        region_types(&format!("result of branch {index}"), &branch.results, first.results.iter().copied())?;
+        let name = format!("branch {index}");
+        region_arguments(&name, branch, std::iter::empty())?;
+        region_results(&name, branch, first.results.iter().copied())?;
     }
     Ok(first.results.iter().map(|&result| result.clone()).collect())
 }
@@ -106,5 +107,90 @@ fn tensors_then_token(result_types: &[Type]) -> Result<Types, String> {
             declared(result_types)
         }
         _ => Err(format!("the results are tensors and then one token, but {result_types:?} is declared")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use crate::program::*;
+
+    #[test]
+    fn after_all_and_optimization_barrier() {
+        check(Op::AfterAll, "", &[], "token");
+        check(Op::AfterAll, "token token", &[], "token");
+        check(Op::AfterAll, "f32", &[], "error: operand 0 must be `!stablehlo.token`, got `tensor<f32>`");
+        check(Op::OptimizationBarrier, "f32 token 2xi8", &[], "f32 token 2xi8");
+    }
+
+    #[test]
+    fn branches() {
+        check(Op::Case, "i32", &["-> f32 token", "-> f32 token"], "f32 token");
+        check(Op::Case, "i32", &[], "error: expected at least 1 region, got 0");
+        check(Op::Case, "i64", &["->"], "error: the index must be `tensor<i32>`, got `tensor<i64>`");
+        check(Op::If, "i1", &["-> 2xf32", "-> 2xf32"], "2xf32");
+        check(Op::If, "i1", &["-> 2xf32"], "error: expected 2 regions, got 1");
+        check(Op::If, "2xi1", &["->", "->"], "error: the predicate must be `tensor<i1>`, got `tensor<2xi1>`");
+        let message = "error: result 0 of branch 1 must be `tensor<f32>`, got `tensor<i32>`";
+        check(Op::If, "i1", &["-> f32", "-> i32"], message);
+        check(Op::If, "i1", &["f32 ->", "->"], "error: expected 0 arguments of branch 0, got 1");
+    }
+
+    #[test]
+    fn declared_types() {
+        let types = || vec![Type::new(DType::F32, &[2]), Type::token()];
+        let opaque = Opaque { name: "x.y".to_owned(), result_types: types(), attributes: Vec::new() };
+        check(Op::Opaque(Box::new(opaque)), "i1", &["f32 -> f32"], "2xf32 token");
+        let call = CustomCall {
+            target: "f".to_owned(),
+            has_side_effect: false,
+            result_types: vec![Type::new(DType::F32, &[1 << 62])],
+            attributes: Vec::new(),
+            rule: None,
+        };
+        let message = "error: `tensor<4611686018427387904xf32>` has more elements than 63 bits can count";
+        check(Op::CustomCall(Box::new(call)), "i1", &[], message);
+    }
+
+    #[test]
+    fn feeds() {
+        let feed =
+            |result_types: &[Type]| Box::new(Feed { config: String::new(), result_types: result_types.to_vec() });
+        let tensor = Type::new(DType::F32, &[2]);
+        check(Op::Infeed(feed(&[tensor.clone(), Type::token()])), "token", &[], "2xf32 token");
+        let message = "error: the results are tensors and then one token, but [tensor<2xf32>] is declared";
+        check(Op::Infeed(feed(std::slice::from_ref(&tensor))), "token", &[], message);
+        let message = "error: operand 0 must be `!stablehlo.token`, got `tensor<f32>`";
+        check(Op::Infeed(feed(&[Type::token()])), "f32", &[], message);
+        check(Op::Outfeed(feed(&[Type::token()])), "2xf32 token", &[], "token");
+        let message = "error: expected tensors and then one token, got `tensor<2xf32>` as operand 0";
+        check(Op::Outfeed(feed(&[Type::token()])), "2xf32", &[], message);
+        let message = "error: the result is one token, but [tensor<2xf32>] is declared";
+        check(Op::Outfeed(feed(&[tensor])), "token", &[], message);
+    }
+
+    #[test]
+    fn transfers() {
+        let transfer = |channel_type, is_host_transfer, result_types: &[Type]| {
+            Box::new(Transfer { channel: 1, channel_type, is_host_transfer, result_types: result_types.to_vec() })
+        };
+        let tensor = Type::new(DType::F32, &[2]);
+        check(Op::Recv(transfer(3, true, &[tensor.clone(), Type::token()])), "token", &[], "2xf32 token");
+        let message = "error: expected channel type 1, got 3";
+        check(Op::Recv(transfer(3, false, &[tensor, Type::token()])), "token", &[], message);
+        check(Op::Send(transfer(2, true, &[Type::token()])), "2xf32 token", &[], "token");
+        check(Op::Send(transfer(1, false, &[Type::token()])), "2xf32 token", &[], "token");
+        check(Op::Send(transfer(1, false, &[Type::token()])), "", &[], "error: expected at least 1 operand, got 0");
+    }
+
+    #[test]
+    fn while_() {
+        let check = |regions, expected| check(Op::While, "i32 2xf32", regions, expected);
+        check(&["i32 2xf32 -> i1", "i32 2xf32 -> i32 2xf32"], "i32 2xf32");
+        check(&["i32 2xf32 -> i1"], "error: expected 2 regions, got 1");
+        let message = "error: expected 1 result of the condition, got 0";
+        check(&["i32 2xf32 ->", "i32 2xf32 -> i32 2xf32"], message);
+        let message = "error: expected 2 results of the body, got 1";
+        check(&["i32 2xf32 -> i1", "i32 2xf32 -> i32"], message);
     }
 }

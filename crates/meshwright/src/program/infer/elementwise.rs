@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 
 use super::check::{
-    accepts, at_least, has_dtype, is_type, plural, region_types, same_dtype, same_shape, same_type, take, take_regions,
+    accepts, at_least, has_dtype, region_arguments, region_results, same_dtype, same_shape, same_type, take,
+    take_regions,
 };
 use super::{Signature, Types};
 use crate::program::{Binary, DType, DTypeKind, Order, Type, Unary};
@@ -169,12 +170,11 @@ pub(super) fn map(operands: &[&Type], regions: &[Signature<'_>]) -> Result<Types
         same_shape(operands[0], operand)?;
     }
     let scalars: Vec<Type> = operands.iter().map(|operand| Type::scalar(operand.dtype)).collect();
-    region_types("region argument", &function.arguments, scalars.iter())?;
-    let [result] = function.results[..] else {
-        return Err(format!("expected {}, got {}", plural(1, "region result"), function.results.len()));
-    };
-    is_type("region result 0", result, &Type::scalar(result.dtype))?;
-    Ok(smallvec![operands[0].with_dtype(result.dtype)])
+    region_arguments("the region", function, scalars.iter())?;
+    // Any scalar will do; without a result the type does not matter, as the count is wrong.
+    let dtype = function.results.first().map_or(DType::F32, |result| result.dtype);
+    region_results("the region", function, [Type::scalar(dtype)].iter())?;
+    Ok(smallvec![operands[0].with_dtype(dtype)])
 }
 
 pub(super) fn reduce_precision(exponent_bits: u32, operands: &[&Type]) -> Result<Types, String> {
@@ -202,5 +202,132 @@ fn part_of_complex(dtype: DType) -> DType {
         (DType::Complex64, _) => DType::F32,
         (_, DTypeKind::Complex) => DType::F64,
         _ => dtype,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use crate::program::*;
+
+    #[test]
+    fn unary() {
+        let check = |unary, operand, expected| check(Op::Unary(unary), operand, &[], expected);
+        check(Unary::Tanh, "2x3xbf16", "2x3xbf16");
+        check(Unary::Tanh, "2xcomplex<f32>", "2xcomplex<f32>");
+        check(Unary::Tanh, "2xi32", "error: expected float or complex elements, got `tensor<2xi32>`");
+        check(Unary::Tanh, "f32 f32", "error: expected 1 operand, got 2");
+        check(Unary::Abs, "2xcomplex<f64>", "2xf64");
+        check(Unary::Abs, "i8", "i8");
+        check(Unary::Abs, "ui8", "error: expected signed integer, float or complex elements, got `tensor<ui8>`");
+        check(Unary::Real, "2xcomplex<f32>", "2xf32");
+        check(Unary::Imag, "2xf16", "2xf16");
+        check(Unary::IsFinite, "2xf32", "2xi1");
+        check(Unary::IsInf, "2xi32", "error: expected float elements, got `tensor<2xi32>`");
+        check(Unary::Erf, "complex<f32>", "error: expected float elements, got `tensor<complex<f32>>`");
+        check(Unary::Negate, "ui32", "ui32");
+        check(Unary::Negate, "i1", "error: expected integer, float or complex elements, got `tensor<i1>`");
+        check(Unary::Not, "4xi1", "4xi1");
+        check(Unary::Not, "f32", "error: expected boolean or integer elements, got `tensor<f32>`");
+        check(Unary::PopulationCount, "i1", "error: expected integer elements, got `tensor<i1>`");
+    }
+
+    #[test]
+    fn binary() {
+        let check = |binary, operands, expected| check(Op::Binary(binary), operands, &[], expected);
+        for binary in [Binary::Add, Binary::Multiply, Binary::Maximum, Binary::Minimum, Binary::And] {
+            check(binary, "2xi1 2xi1", "2xi1");
+        }
+        check(Binary::Add, "2xf32 3xf32", "error: operand types differ: `tensor<2xf32>` and `tensor<3xf32>`");
+        check(Binary::Add, "2xf32", "error: expected 2 operands, got 1");
+        check(Binary::Subtract, "i1 i1", "error: expected integer, float or complex elements, got `tensor<i1>`");
+        check(Binary::And, "f32 f32", "error: expected boolean or integer elements, got `tensor<f32>`");
+        check(Binary::Atan2, "i32 i32", "error: expected float or complex elements, got `tensor<i32>`");
+        check(Binary::Zeta, "i32 i32", "error: expected float elements, got `tensor<i32>`");
+        check(Binary::ShiftLeft, "i1 i1", "error: expected integer elements, got `tensor<i1>`");
+        check(Binary::Power, "2xi32 2xi32", "2xi32");
+    }
+
+    #[test]
+    fn bitcast_convert() {
+        let check = |dtype, operand, expected| check(Op::BitcastConvert { dtype }, operand, &[], expected);
+        check(DType::I32, "2xf32", "2xi32");
+        check(DType::I8, "2xf32", "2x4xi8");
+        check(DType::F32, "2x4xi8", "2xf32");
+        check(DType::I4, "i8", "2xi4");
+        check(DType::Complex128, "2xcomplex<f32>", "complex<f64>");
+        check(DType::F32, "2x3xi8", "error: the last dimension of `tensor<2x3xi8>` must have size 4 to make `f32`");
+        check(DType::F32, "i8", "error: the last dimension of `tensor<i8>` must have size 4 to make `f32`");
+        check(DType::F6E2M3FN, "i8", "error: 6 bits of an element do not divide 8 bits");
+        check(DType::I8, "i1", "error: `i1` and `i8` cannot be reinterpreted");
+        let message = "error: `complex<f32>` and `f64` cannot be reinterpreted: only one of them is complex";
+        check(DType::F64, "complex<f32>", message);
+    }
+
+    #[test]
+    fn clamp() {
+        let check = |operands, expected| check(Op::Clamp, operands, &[], expected);
+        check("f32 2xf32 2xf32", "2xf32");
+        check("2xf32 2xf32 f32", "2xf32");
+        check("3xf32 2xf32 f32", "error: operand shapes differ: `tensor<3xf32>` and `tensor<2xf32>`");
+        check("f32 2xf32 i32", "error: element types of the operands differ: `tensor<i32>` and `tensor<2xf32>`");
+    }
+
+    #[test]
+    fn compare() {
+        let check = |order, operands, expected| {
+            check(Op::Compare { direction: Direction::Less, order }, operands, &[], expected);
+        };
+        check(Order::Natural, "2xf32 2xf32", "2xi1");
+        check(Order::TotalOrder, "2xf32 2xf32", "2xi1");
+        check(Order::Signed, "i1 i1", "i1");
+        check(Order::Unsigned, "i1 i1", "i1");
+        check(Order::Float, "complex<f32> complex<f32>", "i1");
+        check(Order::TotalOrder, "complex<f32> complex<f32>", "error: `TOTALORDER` is no order of `complex<f32>`");
+        check(Order::Signed, "ui8 ui8", "error: `SIGNED` is no order of `ui8`");
+        check(Order::Natural, "f32 2xf32", "error: operand types differ: `tensor<f32>` and `tensor<2xf32>`");
+    }
+
+    #[test]
+    fn check_complex_and_convert() {
+        check(Op::Check(Check::Equal), "2xf32 2xf32", &[], "");
+        let message = "error: operand types differ: `tensor<2xf32>` and `tensor<f32>`";
+        check(Op::Check(Check::AlmostEqual { tolerance: 0.1 }), "2xf32 f32", &[], message);
+        check(Op::Complex, "2xf64 2xf64", &[], "2xcomplex<f64>");
+        check(Op::Complex, "f16 f16", &[], "error: expected f32 or f64 elements, got `tensor<f16>`");
+        check(Op::Convert { dtype: DType::F8E4M3FN }, "2xi1", &[], "2xf8E4M3FN");
+    }
+
+    #[test]
+    fn map() {
+        let check = |operands, regions, expected| check(Op::Map, operands, regions, expected);
+        check("2xf32 2xi32", &["f32 i32 -> i1"], "2xi1");
+        check("", &["-> i1"], "error: expected at least 1 operand, got 0");
+        check("2xf32", &[], "error: expected 1 region, got 0");
+        check("2xf32 3xf32", &["-> i1"], "error: operand shapes differ: `tensor<2xf32>` and `tensor<3xf32>`");
+        check("2xf32", &["-> i1"], "error: expected 1 argument of the region, got 0");
+        check("2xf32", &["i32 -> i1"], "error: argument 0 of the region must be `tensor<f32>`, got `tensor<i32>`");
+        check("2xf32", &["f32 -> 2xf32"], "error: result 0 of the region must be `tensor<f32>`, got `tensor<2xf32>`");
+        check("2xf32", &["f32 ->"], "error: expected 1 result of the region, got 0");
+    }
+
+    #[test]
+    fn reduce_precision() {
+        let check = |exponent_bits, operand, expected| {
+            check(Op::ReducePrecision { exponent_bits, mantissa_bits: 7 }, operand, &[], expected);
+        };
+        check(8, "2xf32", "2xf32");
+        check(0, "2xf32", "error: a float keeps at least 1 exponent bit, got 0");
+        check(8, "2xi32", "error: expected float elements, got `tensor<2xi32>`");
+    }
+
+    #[test]
+    fn select() {
+        let check = |operands, expected| check(Op::Select, operands, &[], expected);
+        check("2xi1 2xf32 2xf32", "2xf32");
+        check("i1 2xf32 2xf32", "2xf32");
+        check("3xi1 2xf32 2xf32", "error: operand shapes differ: `tensor<3xi1>` and `tensor<2xf32>`");
+        check("i8 f32 f32", "error: the predicate must have elements of type `i1`, got `tensor<i8>`");
+        check("i1 f32 i32", "error: operand types differ: `tensor<f32>` and `tensor<i32>`");
     }
 }

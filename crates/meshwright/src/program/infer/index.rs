@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 
 use super::check::{
-    accepts, at_least, dim_in_range, distinct_dims, has_dtype, has_length, other_dims, plural, reduction_dtypes,
-    region_types, same_shape, sorted_dims, take, take_regions,
+    accepts, at_least, dim_in_range, distinct_dims, has_dtype, has_length, is_type, other_dims, plural,
+    reduction_dtypes, region_arguments, region_results, same_shape, sorted_dims, take, take_regions,
 };
 use super::{Signature, Types};
 use crate::program::{DType, Dims, Gather, Scatter, Shape, Type};
@@ -20,7 +20,7 @@ pub(super) fn gather(gather: &Gather, operands: &[&Type]) -> Result<Types, Strin
         index_vector_dim: gather.index_vector_dim,
     };
     let batch_sizes = numbers.check(operand, indices)?;
-    has_length("slice sizes", gather.slice_sizes.len(), operand.rank())?;
+    has_length("slice size", gather.slice_sizes.len(), operand.rank())?;
     for (dim, (slice, size)) in gather.slice_sizes.iter().zip(&operand.shape).enumerate() {
         if slice > size {
             return Err(format!("the slice has size {slice} in dimension {dim}, the operand only {size}"));
@@ -72,9 +72,7 @@ pub(super) fn scatter(scatter: &Scatter, operands: &[&Type], regions: &[Signatur
         window_sizes.push(size);
     }
     let expected = update.with_shape(&numbers.combine(&batch_sizes, &window_sizes)?);
-    if *update != expected {
-        return Err(format!("the update must be `{expected}`, got `{update}`"));
-    }
+    is_type("the update", update, &expected)?;
     let [region] = take_regions(regions)?;
     let dtypes = reduction_dtypes(region, inputs)?;
     Ok(inputs.iter().zip(dtypes).map(|(input, dtype)| input.with_dtype(dtype)).collect())
@@ -89,8 +87,8 @@ pub(super) fn sort(dim: usize, operands: &[&Type], regions: &[Signature<'_>]) ->
         same_shape(operands[0], operand)?;
         scalars.extend([Type::scalar(operand.dtype), Type::scalar(operand.dtype)]);
     }
-    region_types("region argument", &comparator.arguments, scalars.iter())?;
-    region_types("region result", &comparator.results, [Type::scalar(DType::Bool)].iter())?;
+    region_arguments("the region", comparator, scalars.iter())?;
+    region_results("the region", comparator, [Type::scalar(DType::Bool)].iter())?;
     Ok(operands.iter().map(|&operand| operand.clone()).collect())
 }
 
@@ -146,9 +144,9 @@ impl Numbers<'_> {
         let vector_size = indices.shape.get(self.index_vector_dim).copied().unwrap_or(1);
         if self.index_map.len() != vector_size {
             let mapped = plural(self.index_map.len(), "dimension");
-            return Err(format!("{mapped} of the operand are indexed by vectors of size {vector_size}"));
+            return Err(format!("index vectors of size {vector_size} count in {mapped}"));
         }
-        distinct_dims("batching dimension of the indices", self.indices_batching.iter().copied(), indices.rank())?;
+        distinct_dims("indices batching dimension", self.indices_batching.iter().copied(), indices.rank())?;
         if self.indices_batching.contains(&self.index_vector_dim) {
             return Err(format!("dimension {} of the indices is both batch and vector", self.index_vector_dim));
         }
@@ -190,5 +188,137 @@ impl Numbers<'_> {
             shape.extend(next.copied());
         }
         Ok(shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use crate::program::*;
+    use smallvec::smallvec;
+
+    /// Rows of a table, looked up by a list of row numbers.
+    fn lookup() -> Gather {
+        Gather {
+            offset_dims: smallvec![1],
+            collapsed_slice_dims: smallvec![0],
+            operand_batching_dims: smallvec![],
+            start_indices_batching_dims: smallvec![],
+            start_index_map: smallvec![0],
+            index_vector_dim: 1,
+            slice_sizes: smallvec![1, 8],
+            indices_are_sorted: false,
+        }
+    }
+
+    #[test]
+    fn gather() {
+        let check = |change: fn(&mut Gather), operands, expected| {
+            let mut gather = lookup();
+            change(&mut gather);
+            check(Op::Gather(Box::new(gather)), operands, &[], expected);
+        };
+        check(|_| (), "100x8xf32 5x1xi32", "5x8xf32");
+        check(|_| (), "100x8xf32 5xi32", "5x8xf32");
+        check(|it| it.offset_dims[0] = 0, "100x8xf32 5x1xi32", "8x5xf32");
+        check(|it| it.slice_sizes[1] = 3, "100x8xf32 5x1xi32", "5x3xf32");
+        check(|it| it.slice_sizes[0] = 0, "0x8xf32 0x1xi32", "0x8xf32");
+        let batched: fn(&mut Gather) = |it| {
+            it.operand_batching_dims = smallvec![0];
+            it.start_indices_batching_dims = smallvec![0];
+            it.collapsed_slice_dims = smallvec![1];
+            it.start_index_map = smallvec![1];
+            it.index_vector_dim = 2;
+            it.offset_dims = smallvec![2];
+            it.slice_sizes = smallvec![1, 1, 8];
+        };
+        check(batched, "4x100x8xf32 4x5x1xi32", "4x5x8xf32");
+        let message = "error: batching dimensions differ: dimension 0 of the operand has size 4, \
+                       dimension 0 of the indices has size 3";
+        check(batched, "4x100x8xf32 3x5x1xi32", message);
+        let message = "error: dimension 0 is not in the result, so its slice must have size 1, got 0";
+        check(|it| it.slice_sizes[0] = 0, "0x8xf32 5x1xi32", message);
+        let message = "error: dimension 0 is not in the result, so its slice must have size 1, got 2";
+        check(|it| it.slice_sizes[0] = 2, "100x8xf32 5x1xi32", message);
+        let message = "error: the slice has size 9 in dimension 1, the operand only 8";
+        check(|it| it.slice_sizes[1] = 9, "100x8xf32 5x1xi32", message);
+        let message = "error: index vectors of size 2 count in 1 dimension";
+        check(|_| (), "100x8xf32 5x2xi32", message);
+        let message = "error: 1 window, 1 collapsed and 0 batching dimensions do not make up rank 3";
+        check(|_| (), "100x8x8xf32 5x1xi32", message);
+        let message = "error: window dimension 2 is out of range for rank 2";
+        check(|it| it.offset_dims[0] = 2, "100x8xf32 5x1xi32", message);
+        let message = "error: index vector dimension 3 is out of range for rank 3";
+        check(|it| it.index_vector_dim = 3, "100x8xf32 5x1xi32", message);
+        let message = "error: indexed or batching dimension 2 is out of range for rank 2";
+        check(|it| it.start_index_map[0] = 2, "100x8xf32 5x1xi32", message);
+        let change: fn(&mut Gather) = |it| {
+            it.collapsed_slice_dims = smallvec![];
+            it.offset_dims = smallvec![2, 1];
+        };
+        let message = "error: window dimensions must be in ascending order, got 2 before 1";
+        check(change, "100x8xf32 5x1xi32", message);
+        check(|_| (), "100x8xf32 5x1xf32", "error: expected integer elements, got `tensor<5x1xf32>`");
+    }
+
+    #[test]
+    fn scatter() {
+        let check = |change: fn(&mut Scatter), operands, regions, expected| {
+            let mut scatter = Scatter {
+                update_window_dims: smallvec![1],
+                inserted_window_dims: smallvec![0],
+                input_batching_dims: smallvec![],
+                scatter_indices_batching_dims: smallvec![],
+                scatter_dims_to_operand_dims: smallvec![0],
+                index_vector_dim: 1,
+                indices_are_sorted: false,
+                unique_indices: false,
+            };
+            change(&mut scatter);
+            check(Op::Scatter(Box::new(scatter)), operands, regions, expected);
+        };
+        check(|_| (), "100x8xf32 5x1xi32 5x8xf32", &["f32 f32 -> f32"], "100x8xf32");
+        check(|_| (), "100x8xbf16 5x1xi32 5x3xbf16", &["f32 f32 -> f32"], "100x8xf32");
+        let two = "100x8xf32 100x8xi32 5x1xi32 5x8xf32 5x8xi32";
+        check(|_| (), two, &["f32 i32 f32 i32 -> f32 i32"], "100x8xf32 100x8xi32");
+        check(|_| (), "100x8xf32 5x1xi32", &[], "error: expected at least 3 operands, got 2");
+        let message = "error: expected inputs, indices and as many updates as inputs, got 4 operands";
+        check(|_| (), "100x8xf32 5x1xi32 5x8xf32 5x8xf32", &[], message);
+        let message = "error: dimension 1 of the update has size 9, dimension 1 of the input only 8";
+        check(|_| (), "100x8xf32 5x1xi32 5x9xf32", &[], message);
+        let message = "error: the update must be `tensor<5x8xf32>`, got `tensor<4x8xf32>`";
+        check(|_| (), "100x8xf32 5x1xi32 4x8xf32", &[], message);
+        let message = "error: update 0 must have elements of type `f32`, got `tensor<5x8xf64>`";
+        check(|_| (), "100x8xf32 5x1xi32 5x8xf64", &[], message);
+        let message = "error: window dimension 2 is out of range for rank 2";
+        check(|it| it.update_window_dims[0] = 2, "100x8xf32 5x1xi32 5x8xf32", &[], message);
+        let message = "error: collapsed or batching dimension 2 is out of range for rank 2";
+        check(|it| it.inserted_window_dims[0] = 2, "100x8xf32 5x1xi32 5x8xf32", &[], message);
+        let message = "error: elements of `tensor<100x8xf32>` cannot be accumulated in `bf16`";
+        check(|_| (), "100x8xf32 5x1xi32 5x8xf32", &["bf16 bf16 -> bf16"], message);
+        let message = "error: expected 1 region, got 0";
+        check(|_| (), "100x8xf32 5x1xi32 5x8xf32", &[], message);
+    }
+
+    #[test]
+    fn sort() {
+        let check = |dim, operands, regions, expected| {
+            check(Op::Sort { dim, stable: true }, operands, regions, expected);
+        };
+        check(1, "2x3xf32 2x3xi32", &["f32 f32 i32 i32 -> i1"], "2x3xf32 2x3xi32");
+        check(2, "2x3xf32", &["f32 f32 -> i1"], "error: dimension 2 is out of range for rank 2");
+        check(0, "2xf32", &["f32 -> i1"], "error: expected 2 arguments of the region, got 1");
+        check(0, "2xf32", &["f32 f32 -> f32"], "error: result 0 of the region must be `tensor<i1>`, got `tensor<f32>`");
+        let message = "error: operand shapes differ: `tensor<2xf32>` and `tensor<3xf32>`";
+        check(0, "2xf32 3xf32", &["-> i1"], message);
+    }
+
+    #[test]
+    fn top_k() {
+        let check = |k, operand, expected| check(Op::TopK { k }, operand, &[], expected);
+        check(2, "4x5xf32", "4x2xf32 4x2xi32");
+        check(6, "4x5xf32", "error: 6 elements are asked of a dimension of size 5");
+        check(0, "f32", "error: the operand must have rank 1 or more, got `tensor<f32>`");
+        check(1, "2xi1", "error: expected integer or float elements, got `tensor<2xi1>`");
     }
 }

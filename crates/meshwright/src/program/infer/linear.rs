@@ -75,3 +75,51 @@ fn square_matrices(operand: &Type) -> Result<usize, String> {
         _ => Err(format!("expected square matrices, got `{operand}`")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use crate::program::*;
+
+    #[test]
+    fn cholesky() {
+        let check = |operand, expected| check(Op::Cholesky { lower: true }, operand, &[], expected);
+        check("5x3x3xf32", "5x3x3xf32");
+        check("3x4xf32", "error: expected square matrices, got `tensor<3x4xf32>`");
+        check("3xf32", "error: expected square matrices, got `tensor<3xf32>`");
+        check("3x3xi32", "error: expected float or complex elements, got `tensor<3x3xi32>`");
+    }
+
+    #[test]
+    fn fft() {
+        let check = |kind, lengths: &[usize], operand, expected| {
+            check(Op::Fft { kind, lengths: Shape::from_slice(lengths) }, operand, &[], expected);
+        };
+        check(FftKind::Fft, &[4], "2x4xcomplex<f32>", "2x4xcomplex<f32>");
+        check(FftKind::Rfft, &[3, 8], "2x3x8xf32", "2x3x5xcomplex<f32>");
+        check(FftKind::Rfft, &[0], "0xf64", "0xcomplex<f64>");
+        check(FftKind::Irfft, &[8], "2x5xcomplex<f64>", "2x8xf64");
+        check(FftKind::Irfft, &[9], "5xcomplex<f32>", "9xf32");
+        let message = "error: the last dimensions of `tensor<4xcomplex<f32>>` must be [5], got [4]";
+        check(FftKind::Irfft, &[8], "4xcomplex<f32>", message);
+        check(FftKind::Ifft, &[4], "4xf32", "error: expected complex elements, got `tensor<4xf32>`");
+        check(FftKind::Rfft, &[4], "4xf16", "error: expected f32 or f64 elements, got `tensor<4xf16>`");
+        check(FftKind::Fft, &[], "4xf32", "error: expected 1 to 3 transform lengths, got 0");
+        let message = "error: `tensor<4xf32>` has fewer dimensions than there are transform lengths, 2";
+        check(FftKind::Rfft, &[4, 4], "4xf32", message);
+    }
+
+    #[test]
+    fn triangular_solve() {
+        let check = |left_side, operands, expected| {
+            let solve = TriangularSolve { left_side, lower: true, unit_diagonal: false, transpose_a: TransposeA::None };
+            check(Op::TriangularSolve(solve), operands, &[], expected);
+        };
+        check(true, "5x3x3xf32 5x3x2xf32", "5x3x2xf32");
+        check(false, "3x3xf32 2x3xf32", "2x3xf32");
+        let message = "error: the matrix has size 3, dimension 1 of the right-hand side has size 2";
+        check(false, "3x3xf32 3x2xf32", message);
+        let message = "error: `tensor<3x3xf32>` and `tensor<3xf32>` differ in rank or batch dimensions";
+        check(true, "3x3xf32 3xf32", message);
+    }
+}

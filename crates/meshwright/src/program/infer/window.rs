@@ -15,11 +15,11 @@ impl Windows<'_> {
     /// How many windows fit along each dimension of a tensor with these sizes.
     pub(super) fn count(&self, shape: &[usize]) -> Result<Vec<usize>, String> {
         let rank = shape.len();
-        has_length("window sizes", self.sizes.len(), rank)?;
-        has_length("window strides", self.strides.len(), rank)?;
-        has_length("base dilations", self.base_dilation.len(), rank)?;
-        has_length("window dilations", self.window_dilation.len(), rank)?;
-        has_length("padding", self.padding.len(), rank)?;
+        has_length("window size", self.sizes.len(), rank)?;
+        has_length("window stride", self.strides.len(), rank)?;
+        has_length("base dilation", self.base_dilation.len(), rank)?;
+        has_length("window dilation", self.window_dilation.len(), rank)?;
+        has_length("window padding", self.padding.len(), rank)?;
         (0..rank).map(|dim| self.count_along(dim, shape[dim])).collect()
     }
 

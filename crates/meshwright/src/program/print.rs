@@ -1,1 +1,0 @@
-//! The text form of a program: StableHLO that jaxlib parses and that we import again.
