@@ -12,6 +12,7 @@ use crate::error::{Answer, Error};
 use crate::model::{self, MODEL_HELP, Model};
 use crate::output;
 use crate::table::{Table, bar, count, counted, size, terminal_width};
+use crate::tensors::names;
 
 /// Show what is in a model: operations, arguments, results, loops
 #[derive(Debug, Args)]
@@ -65,6 +66,8 @@ struct Class {
 
 #[derive(Debug)]
 struct Loop<'a> {
+    /// How many turns it takes, where that can be proven.
+    trips: Option<usize>,
     /// Values that go from one turn to the next.
     carried: usize,
     scope: &'a str,
@@ -105,9 +108,10 @@ impl<'a> Summary<'a> {
         let _ = writeln!(text, "{}", values.render(width));
 
         if !self.loops.is_empty() {
-            let mut loops = Table::new(&["loop", "carried values"]);
+            let mut loops = Table::new(&["loop", "trips", "carried values"]);
             for each in &self.loops {
-                loops.row([shown_scope(each.scope).to_owned(), count(each.carried)]);
+                let trips = each.trips.map_or("unknown".to_owned(), count);
+                loops.row([shown_scope(each.scope).to_owned(), trips, count(each.carried)]);
             }
             let _ = writeln!(text, "{}", loops.render(width));
         }
@@ -133,8 +137,11 @@ impl<'a> Summary<'a> {
             .iter()
             .map(|warning| json!({"message": warning.message, "line": warning.line}))
             .collect();
-        let loops: Vec<_> =
-            self.loops.iter().map(|each| json!({"scope": each.scope, "carried": each.carried})).collect();
+        let loops: Vec<_> = self
+            .loops
+            .iter()
+            .map(|each| json!({"scope": each.scope, "trips": each.trips, "carried": each.carried}))
+            .collect();
         json!({
             "name": self.name,
             "operations": {"total": program.ops.len(), "by_name": by_name},
@@ -187,7 +194,8 @@ fn operations(program: &Program) -> Vec<(&str, usize)> {
 fn loops(program: &Program) -> Vec<Loop<'_>> {
     let whiles = program.ops.iter().filter(|(_, operation)| operation.op == Op::While);
     whiles
-        .map(|(_, operation)| Loop {
+        .map(|(op, operation)| Loop {
+            trips: program.counted_loop(op).map(|counted| counted.trips),
             carried: operation.operands.len(),
             scope: &program.locations[operation.location].scope,
         })
@@ -195,12 +203,13 @@ fn loops(program: &Program) -> Vec<Loop<'_>> {
 }
 
 fn argument_list(program: &Program) -> Vec<serde_json::Value> {
-    let arguments = program.arguments.iter().zip(&program.body().arguments);
+    let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
+    let arguments = program.arguments.iter().zip(&program.body().arguments).zip(names);
     arguments
-        .map(|(argument, value)| {
+        .map(|((argument, value), name)| {
             let ty = program.ty(*value);
             json!({
-                "name": argument.name,
+                "name": name,
                 "type": ty.to_string(),
                 "bytes": ty.bytes(),
                 "donated": is_donated(argument),
@@ -211,11 +220,12 @@ fn argument_list(program: &Program) -> Vec<serde_json::Value> {
 }
 
 fn result_list(program: &Program) -> Vec<serde_json::Value> {
-    let results = program.results.iter().zip(&program.body().results);
+    let names = names("result", program.results.iter().map(|result| result.name.as_str()));
+    let results = names.into_iter().zip(&program.body().results);
     results
-        .map(|(result, value)| {
+        .map(|(name, value)| {
             let ty = program.ty(*value);
-            json!({"name": result.name, "type": ty.to_string(), "bytes": ty.bytes()})
+            json!({"name": name, "type": ty.to_string(), "bytes": ty.bytes()})
         })
         .collect()
 }

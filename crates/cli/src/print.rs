@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use meshwright::program::{self, AttentionForm, PrintOptions, Program};
 
 use crate::error::{Answer, Error};
 use crate::model::{self, MODEL_HELP};
@@ -17,6 +18,15 @@ pub(crate) struct Arguments {
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print where each operation came from
+    #[arg(long)]
+    locations: bool,
+    /// Write out loops whose number of trips is known
+    #[arg(long)]
+    unroll: bool,
+    /// Print attention as plain StableHLO instead of one call
+    #[arg(long)]
+    expand_attention: bool,
     #[command(flatten)]
     overwrite: Overwrite,
 }
@@ -31,11 +41,25 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         output::check(path, arguments.overwrite)?;
     }
     let models = model::load(&arguments.model)?;
-    let texts: Vec<String> = models.iter().map(|model| format!("{:?}", model.program)).collect();
-    let text = texts.join("\n// -----\n\n");
+    let mut texts = Vec::new();
+    for model in models {
+        texts.push(text(model.program, arguments)?);
+    }
+    let text = texts.join("// -----\n");
     match &arguments.output {
         Some(path) => output::write(path, text.as_bytes(), arguments.overwrite)?,
         None => output::print(text.as_bytes())?,
     }
     Ok(Answer::Yes)
+}
+
+fn text(program: Program, arguments: &Arguments) -> Result<String, Error> {
+    let program = if arguments.unroll {
+        let refused = |error| Error::new(format!("cannot unroll the loops: {error}")).hint("leave `--unroll` out");
+        program.unroll().map_err(refused)?
+    } else {
+        program
+    };
+    let attention = if arguments.expand_attention { AttentionForm::Expanded } else { AttentionForm::CustomCall };
+    Ok(program::print(&program, PrintOptions { locations: arguments.locations, attention }))
 }

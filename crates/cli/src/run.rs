@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// the arguments, or `argument.0`, `argument.1` and so on
     #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     inputs: Option<PathBuf>,
-    /// Write results to a safetensors file
+    /// Write results to a safetensors file, named `result.0`, `result.1` and so on
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
     /// Compute floats in f64 throughout, without rounding to their own types
@@ -79,8 +79,14 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 struct Run<'a> {
     program: &'a Program,
     evaluation: Evaluation,
-    /// One per result.
-    names: Vec<String>,
+}
+
+impl Run<'_> {
+    /// The tensors with their names by place and, where known, their own names.
+    fn results(&self) -> impl Iterator<Item = (String, &str, &Tensor)> {
+        let results = self.evaluation.results.iter().zip(&self.program.results).enumerate();
+        results.map(|(index, (tensor, info))| (tensors::numbered("result", index), info.name.as_str(), tensor))
+    }
 }
 
 fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
@@ -91,17 +97,16 @@ fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
     };
     let evaluation =
         evaluate(program, &inputs, Options { wide: arguments.wide }).map_err(|error| refused(program, &error))?;
-    let names = tensors::names("result", program.results.iter().map(|result| result.name.as_str()));
-    Ok(Run { program, evaluation, names })
+    Ok(Run { program, evaluation })
 }
 
 fn refused(program: &Program, error: &EvaluateError) -> Error {
     let place = place(program, error.location).map(|place| format!(" at {place}")).unwrap_or_default();
-    Error::new(format!("cannot evaluate `{}`{place}: {}", program.name, error.message))
+    Error::new(format!("cannot evaluate the model{place}: {}", error.message))
 }
 
 fn write_results(path: &Path, run: &Run<'_>, overwrite: Overwrite) -> Result<(), Error> {
-    let data = tensors::serialize(&run.names, &run.evaluation.results)?;
+    let data = tensors::serialize(&run.evaluation.results)?;
     output::write(path, &data, overwrite)
 }
 
@@ -109,14 +114,15 @@ fn to_text(runs: &[Run<'_>]) -> String {
     let mut text = String::new();
     for (index, run) in runs.iter().enumerate() {
         if runs.len() > 1 {
-            let _ = writeln!(text, "module {index}: {}", run.program.name);
+            let colon = if run.program.name.is_empty() { "" } else { ": " };
+            let _ = writeln!(text, "module {index}{colon}{}", run.program.name);
         }
-        let results = || run.names.iter().zip(&run.evaluation.results);
-        let name_width = results().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        let type_width = results().map(|(_, tensor)| tensor.ty.to_string().len()).max().unwrap_or(0);
-        for (name, tensor) in results() {
+        let name_width = run.results().map(|(name, ..)| name.len()).max().unwrap_or(0);
+        let type_width = run.results().map(|(.., tensor)| tensor.ty.to_string().len()).max().unwrap_or(0);
+        for (name, path, tensor) in run.results() {
             let ty = tensor.ty.to_string();
-            let _ = writeln!(text, "{name:name_width$}  {ty:type_width$}  checksum {}", checksum(tensor));
+            let line = format!("{name:name_width$}  {ty:type_width$}  checksum {}  {path}", checksum(tensor));
+            let _ = writeln!(text, "{}", line.trim_end());
         }
         for failure in &run.evaluation.failures {
             let _ = writeln!(text, "failed: {}", failure_text(run.program, failure));
@@ -130,9 +136,10 @@ fn to_text(runs: &[Run<'_>]) -> String {
 fn to_json(runs: &[Run<'_>]) -> serde_json::Value {
     let (mut results, mut failures) = (Vec::new(), Vec::new());
     for (module, run) in runs.iter().enumerate() {
-        for (name, tensor) in run.names.iter().zip(&run.evaluation.results) {
+        for (name, path, tensor) in run.results() {
             let ty = tensor.ty.to_string();
-            results.push(json!({"module": module, "name": name, "type": ty, "checksum": checksum(tensor)}));
+            let checksum = checksum(tensor);
+            results.push(json!({"module": module, "name": name, "path": path, "type": ty, "checksum": checksum}));
         }
         for failure in &run.evaluation.failures {
             let place = place(run.program, failure.location);

@@ -34,9 +34,9 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
             tensors.push(generate_tensor(ty, 0));
             continue;
         }
-        let found = [name.clone(), format!("argument.{index}")].into_iter().find(|name| unread.remove(name));
+        let found = [name.clone(), numbered("argument", index)].into_iter().find(|name| unread.remove(name));
         let Some(found) = found else {
-            return Err(Error::new(format!("`{shown}` has no tensor for argument `{name}` of type {ty}"))
+            return Err(Error::new(format!("`{shown}` has no tensor for argument `{name}` of type `{ty}`"))
                 .maybe_hint(nearest(name, unread.iter().map(String::as_str)).map(|near| format!("it has `{near}`"))));
         };
         let view =
@@ -51,34 +51,37 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
     }
 }
 
-/// The bytes of a safetensors file.
-pub(crate) fn serialize(names: &[String], tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
+/// The bytes of a safetensors file with results.
+pub(crate) fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
     let mut views = Vec::new();
     let data: Vec<Vec<u8>> = tensors.iter().map(bytes).collect();
-    for ((name, tensor), data) in names.iter().zip(tensors).zip(&data) {
+    for (index, (tensor, data)) in tensors.iter().zip(&data).enumerate() {
+        let name = numbered("result", index);
         let ty = &tensor.ty;
         if ty.dtype == DType::Token {
             continue;
         }
-        let refused = |why: String| Error::new(format!("cannot store result `{name}` of type {ty}: {why}"));
+        let refused = |why: String| Error::new(format!("cannot store result `{name}` of type `{ty}`: {why}"));
         let dtype =
             file_dtype(ty.dtype).ok_or_else(|| refused("safetensors files have no such element type".to_owned()))?;
         let view = TensorView::new(dtype, ty.shape.to_vec(), data).map_err(|error| refused(error.to_string()))?;
-        views.push((name.as_str(), view));
+        views.push((name, view));
     }
     safetensors::serialize(views, None).map_err(|error| Error::new(format!("cannot store the results: {error}")))
 }
 
-/// A name for every value: its own, or `kind.number` where it has none or shares it.
-pub(crate) fn names<'a>(kind: &str, own: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    own.enumerate()
-        .map(
-            |(index, name)| {
-                if !name.is_empty() && seen.insert(name) { name.to_owned() } else { format!("{kind}.{index}") }
-            },
-        )
-        .collect()
+/// A name for every value: its own if all have one of their own, and `kind.number` otherwise.
+pub(crate) fn names<'a>(kind: &str, own: impl ExactSizeIterator<Item = &'a str> + Clone) -> Vec<String> {
+    let distinct: BTreeSet<&str> = own.clone().filter(|name| !name.is_empty()).collect();
+    if distinct.len() == own.len() {
+        return own.map(str::to_owned).collect();
+    }
+    (0..own.len()).map(|index| numbered(kind, index)).collect()
+}
+
+/// The name of a value by its place: `argument.0`, `result.0`.
+pub(crate) fn numbered(kind: &str, index: usize) -> String {
+    format!("{kind}.{index}")
 }
 
 /// The stored bytes of a tensor: little-endian, row-major, whole bytes for each element.
@@ -93,7 +96,7 @@ fn tensor(name: &str, view: &TensorView<'_>, ty: &Type) -> Result<Tensor, Error>
         None => format!("{:?} of shape {:?}", view.dtype(), view.shape()),
     };
     if found != ty.to_string() {
-        return Err(Error::new(format!("tensor `{name}` is {found}, but the argument is {ty}")));
+        return Err(Error::new(format!("tensor `{name}` is `{found}`, but the argument is `{ty}`")));
     }
     Tensor::from_bytes(ty.clone(), view.data())
         .ok_or_else(|| Error::new(format!("tensor `{name}` does not hold the bytes of {ty}")))
