@@ -37,7 +37,7 @@ fn step(name: &'static str, work: fn() -> Result<Outcome>) -> Step {
     println!("\n== {name}");
     let start = Instant::now();
     let outcome = work().unwrap_or_else(|error| {
-        println!("error: {error:#}");
+        eprintln!("error: {error:#}");
         Outcome { succeeded: false, counts: Counts::default() }
     });
     Step { name, succeeded: outcome.succeeded, counts: outcome.counts, time: start.elapsed() }

@@ -28,7 +28,7 @@ pub(crate) fn print_json(object: &serde_json::Value) -> Result<(), Error> {
     print(format!("{object:#}\n").as_bytes())
 }
 
-/// Refuses a path that [`write`] would refuse, before the work that makes the data.
+/// Refuses a path that [`write()`] would refuse, before the work that makes the data.
 pub(crate) fn check(path: &Path, overwrite: Overwrite) -> Result<(), Error> {
     let shown = path.display();
     match fs::metadata(path) {
