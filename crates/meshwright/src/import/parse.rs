@@ -558,6 +558,9 @@ impl<'a> Parser<'a> {
         }
         self.check_operand_types(&raw)?;
         let results = build::add_operation(self, region, &raw, location)?;
+        if raw.words.contains(&"applies") {
+            pretty::locate_applied_op(self, &raw, location);
+        }
         self.define_results(names, &results, &raw)?;
         Ok(false)
     }

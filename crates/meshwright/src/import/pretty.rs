@@ -8,7 +8,7 @@ use super::attribute::{Attribute, Attributes, Named, parse_convolution_dims};
 use super::cursor::{Parse, error};
 use super::parse::{Parser, RawOp};
 use super::types::{TypeList, parse_function_type, parse_result_types, parse_type};
-use crate::program::{RegionId, ValueId};
+use crate::program::{LocationId, RegionId, ValueId};
 
 /// One operation; the cursor stands on its name.
 pub(super) fn parse_pretty<'a>(parser: &mut Parser<'a>, start: usize) -> Parse<RawOp<'a>> {
@@ -224,7 +224,11 @@ fn parse_reduce<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
     raw.poisoned = inputs.poisoned || initial.poisoned;
     raw.operands = inputs.operands;
     raw.operands.extend(initial.operands);
-    let applies = if parser.cursor.eat("applies") { Some(parser.cursor.expect_word("an operation")?) } else { None };
+    let mut applies = None;
+    if parser.cursor.eat("applies") {
+        raw.words.push("applies");
+        applies = Some(parser.cursor.expect_word("an operation")?);
+    }
     parser.cursor.expect("across")?;
     parser.cursor.expect("dimensions")?;
     parser.cursor.expect("=")?;
@@ -258,6 +262,15 @@ fn add_applied_op<'a>(parser: &mut Parser<'a>, raw: &RawOp<'a>, region: RegionId
     let results = super::build::add_operation(parser, region, &applied, crate::program::Program::UNKNOWN_LOCATION)?;
     parser.program.regions[region].results = results.to_vec();
     Ok(())
+}
+
+/// The op inside stands where the reduction stands, which is known only after its types.
+pub(super) fn locate_applied_op(parser: &mut Parser<'_>, raw: &RawOp<'_>, location: LocationId) {
+    for &region in &raw.regions {
+        for op in parser.program.regions[region].ops.clone() {
+            parser.program.ops[op].location = location;
+        }
+    }
 }
 
 /// `reducer(%p: T, %q: T) (%r: U, %s: U) {...}`: first the left sides, then the right sides.

@@ -1,5 +1,7 @@
 //! Copying a program op by op, so that a pass only says what it does differently.
 
+use rustc_hash::FxHashMap;
+
 use super::{
     Definition, Id, Location, LocationId, Op, OpId, Operation, Program, RegionId, Table, Type, Value, ValueId, Values,
 };
@@ -13,6 +15,8 @@ pub struct Copier<'p> {
     /// What old values and locations are in the copy.
     values: Vec<Option<ValueId>>,
     locations: Vec<Option<LocationId>>,
+    /// The locations of the copy by what they say, so that each is there once.
+    location_ids: FxHashMap<Location, LocationId>,
 }
 
 /// Copies one region into another; called for the regions of a copied op.
@@ -35,6 +39,7 @@ impl<'p> Copier<'p> {
             },
             values: vec![None; old.values.len()],
             locations: vec![None; old.locations.len()],
+            location_ids: FxHashMap::from_iter([(Location::unknown(), Program::UNKNOWN_LOCATION)]),
         };
         copier.locations[0] = Some(Program::UNKNOWN_LOCATION);
         copier
@@ -55,13 +60,18 @@ impl<'p> Copier<'p> {
     }
 
     pub fn location(&mut self, old: LocationId) -> LocationId {
-        let (program, new) = (self.old, &mut self.new);
-        *self.locations[old.index()].get_or_insert_with(|| new.locations.push(program.locations[old].clone()))
+        if let Some(id) = self.locations[old.index()] {
+            return id;
+        }
+        let id = self.add_location(self.old.locations[old].clone());
+        self.locations[old.index()] = Some(id);
+        id
     }
 
-    /// A location that is in neither program yet.
+    /// A location that may be in neither program yet.
     pub fn add_location(&mut self, location: Location) -> LocationId {
-        self.new.locations.push(location)
+        let (ids, locations) = (&mut self.location_ids, &mut self.new.locations);
+        *ids.entry(location).or_insert_with_key(|location| locations.push(location.clone()))
     }
 
     pub fn copy_arguments(&mut self, from: RegionId, to: RegionId) {

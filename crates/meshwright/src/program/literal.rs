@@ -23,7 +23,11 @@ enum Data {
     Splat(u128),
     Packed(Arc<[u8]>),
     /// `start..end` are the hex digits of all elements in the text.
-    Hex { text: Arc<str>, start: usize, end: usize },
+    Hex {
+        text: Arc<str>,
+        start: usize,
+        end: usize,
+    },
 }
 
 impl Literal {

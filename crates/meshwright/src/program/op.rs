@@ -22,31 +22,50 @@ pub enum Op {
     BatchNormInference(BatchNorm),
     BatchNormTraining(BatchNorm),
     Binary(Binary),
-    BitcastConvert { dtype: DType },
+    BitcastConvert {
+        dtype: DType,
+    },
     BroadcastInDim(Box<BroadcastInDim>),
     /// One region per branch.
     Case,
     Check(Check),
-    Cholesky { lower: bool },
+    Cholesky {
+        lower: bool,
+    },
     Clamp,
     CollectiveBroadcast(Box<Collective>),
     CollectivePermute(Box<CollectivePermute>),
-    Compare { direction: Direction, order: Order },
+    Compare {
+        direction: Direction,
+        order: Order,
+    },
     Complex,
-    Concatenate { dim: usize },
+    Concatenate {
+        dim: usize,
+    },
     Constant(Literal),
-    Convert { dtype: DType },
+    Convert {
+        dtype: DType,
+    },
     Convolution(Box<Convolution>),
     CustomCall(Box<CustomCall>),
     DotGeneral(Box<DotGeneral>),
-    DynamicSlice { sizes: Shape },
+    DynamicSlice {
+        sizes: Shape,
+    },
     DynamicUpdateSlice,
-    Fft { kind: FftKind, lengths: Shape },
+    Fft {
+        kind: FftKind,
+        lengths: Shape,
+    },
     Gather(Box<Gather>),
     /// Two regions: the branch when true, the branch when false.
     If,
     Infeed(Box<Feed>),
-    Iota { dim: usize, ty: Box<Type> },
+    Iota {
+        dim: usize,
+        ty: Box<Type>,
+    },
     /// One region: the scalar function.
     Map,
     /// An op outside the set: kept whole, with a warning at import.
@@ -57,17 +76,32 @@ pub enum Op {
     PartitionId,
     Recv(Box<Transfer>),
     /// One region: the reduction.
-    Reduce { dims: Dims },
-    ReducePrecision { exponent_bits: u32, mantissa_bits: u32 },
+    Reduce {
+        dims: Dims,
+    },
+    ReducePrecision {
+        exponent_bits: u32,
+        mantissa_bits: u32,
+    },
     /// One region: the reduction.
     ReduceScatter(Box<ReduceScatter>),
     /// One region: the reduction.
     ReduceWindow(Box<Window>),
     ReplicaId,
-    Reshape { shape: Shape },
-    Reverse { dims: Dims },
-    Rng { distribution: Distribution, shape: Shape },
-    RngBitGenerator { algorithm: Algorithm, ty: Box<Type> },
+    Reshape {
+        shape: Shape,
+    },
+    Reverse {
+        dims: Dims,
+    },
+    Rng {
+        distribution: Distribution,
+        shape: Shape,
+    },
+    RngBitGenerator {
+        algorithm: Algorithm,
+        ty: Box<Type>,
+    },
     /// One region: the update.
     Scatter(Box<Scatter>),
     Select,
@@ -76,10 +110,17 @@ pub enum Op {
     Send(Box<Transfer>),
     Slice(Box<Slice>),
     /// One region: the comparison.
-    Sort { dim: usize, stable: bool },
+    Sort {
+        dim: usize,
+        stable: bool,
+    },
     /// `chlo.top_k`: the `k` largest along the last dimension and their positions.
-    TopK { k: usize },
-    Transpose { permutation: Dims },
+    TopK {
+        k: usize,
+    },
+    Transpose {
+        permutation: Dims,
+    },
     TriangularSolve(TriangularSolve),
     Unary(Unary),
     /// Two regions: condition, body.
@@ -260,8 +301,7 @@ pub struct Collective {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllGather {
     pub dim: usize,
-    /// Size of `dim` in the results, one per operand. It follows from the groups and the
-    /// number of processes, which a program on its own does not fix.
+    /// How many times larger `dim` is in the results.
     pub factor: usize,
     pub collective: Collective,
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::infer::{countable, plural};
-use super::{Definition, Id, OpId, Operation, Program, RegionId, ValueId, infer};
+use super::{Definition, Id, MAXIMUM_NESTING, OpId, Operation, Program, RegionId, ValueId, infer};
 
 impl Program {
     /// Whether every value is defined once, before it is used and where it can be seen, every
@@ -40,10 +40,6 @@ impl fmt::Display for VerifyError {
 }
 
 impl Error for VerifyError {}
-
-/// Regions inside regions, the body not counted. Everything that walks a program by recursion
-/// relies on it.
-const MAXIMUM_NESTING: usize = 256;
 
 /// The op at fault, if any, and the message.
 type Fault = (Option<OpId>, String);
@@ -309,8 +305,8 @@ mod tests {
 
     #[test]
     fn nesting_is_limited() {
-        assert_eq!(nested(256).verify(), Ok(()));
+        assert_eq!(nested(MAXIMUM_NESTING).verify(), Ok(()));
         let error = nested(100_000).verify().unwrap_err();
-        assert_eq!(error.to_string(), "op256: regions are nested more than 256 deep");
+        assert_eq!(error.to_string(), "op128: regions are nested more than 128 deep");
     }
 }
