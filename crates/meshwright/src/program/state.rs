@@ -1,5 +1,7 @@
 //! Which result is the next value of which argument, and what the arguments are for.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Definition, Id, Op, OpId, Program, RegionId, ValueId};
@@ -7,7 +9,7 @@ use super::{Definition, Id, Op, OpId, Program, RegionId, ValueId};
 /// What an argument is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArgumentClass {
-    /// State that the loss depends on and that is updated element by element.
+    /// State that the loss depends on and that an optimizer updates, element by element.
     Parameter,
     /// State of any other kind: an optimizer's moments, counters, running statistics, caches.
     State,
@@ -40,18 +42,14 @@ impl Program {
         let body = self.body();
         let losses = body.results.iter().enumerate().filter(|(index, _)| !paired.contains(index));
         let read = values_read_by(self, losses.map(|(_, &value)| value).collect());
-        let class = |(index, (&argument, pair)): (usize, (&ValueId, &Option<usize>))| match *pair {
-            None => ArgumentClass::Input,
-            Some(result)
-                if read[argument.index()]
-                    && self.dtype(argument).is_float()
-                    && elementwise_sources(self, result).contains(&index) =>
-            {
-                ArgumentClass::Parameter
-            }
-            Some(_) => ArgumentClass::State,
+        let class = |(&argument, pair): (&ValueId, &Option<usize>)| {
+            let Some(result) = *pair else { return ArgumentClass::Input };
+            let is_read = read[argument.index()] && self.dtype(argument).is_float();
+            // A cache is written in slices; a parameter is computed from state of its own shape.
+            let is_updated = is_read && !elementwise_sources(self, result).is_empty();
+            if is_updated { ArgumentClass::Parameter } else { ArgumentClass::State }
         };
-        body.arguments.iter().zip(pairs).enumerate().map(class).collect()
+        body.arguments.iter().zip(pairs).map(class).collect()
     }
 }
 
@@ -62,7 +60,7 @@ struct Pairing<'p> {
     /// Per result, whether it is some argument's.
     taken: Vec<bool>,
     /// Per result, the arguments that it is computed from element by element.
-    sources: Vec<FxHashSet<usize>>,
+    sources: Vec<BTreeSet<usize>>,
 }
 
 /// A subtree of the arguments and one of the results that have the same leaves.
@@ -129,10 +127,11 @@ impl Pairing<'_> {
 
     fn pair_by_alias(&mut self) {
         for argument in 0..self.results.len() {
-            if let Some(result) = self.program.arguments[argument].alias {
-                if result < self.taken.len() && self.same_type(argument, result) {
-                    self.pair(argument, result);
-                }
+            if let Some(result) = self.program.arguments[argument].alias
+                && result < self.taken.len()
+                && self.same_type(argument, result)
+            {
+                self.pair(argument, result);
             }
         }
     }
@@ -149,9 +148,8 @@ impl Pairing<'_> {
         }
         for result in 0..self.taken.len() {
             let free = |&argument: &usize| self.results[argument].is_none() && self.same_type(argument, result);
-            let mut sources: Vec<usize> = self.sources[result].iter().copied().filter(free).collect();
-            sources.sort_unstable();
-            if let &[argument] = sources.as_slice() {
+            let mut sources = self.sources[result].iter().copied().filter(free);
+            if let (Some(argument), None) = (sources.next(), sources.next()) {
                 self.pair(argument, result);
             }
         }
@@ -179,10 +177,10 @@ fn common_suffix(left: &[&str], right: &[&str]) -> usize {
 const MAXIMUM_HISTORY: usize = 4096;
 
 /// The arguments that reach a result through elementwise ops on values of its shape.
-fn elementwise_sources(program: &Program, result: usize) -> FxHashSet<usize> {
+fn elementwise_sources(program: &Program, result: usize) -> BTreeSet<usize> {
     let start = program.body().results[result];
     let shape = program.shape(start);
-    let mut sources = FxHashSet::default();
+    let mut sources = BTreeSet::new();
     let mut seen = FxHashSet::from_iter([start]);
     let mut pending = vec![start];
     while let Some(value) = pending.pop() {

@@ -105,7 +105,7 @@ fn positions_kept(program: &Program, value: ValueId, depth: usize) -> Option<Pos
         }
         Op::BroadcastInDim(_) | Op::Reshape { .. } | Op::Transpose { .. } => {
             let inner = positions_kept(program, operands[0], depth + 1)?;
-            moved(program, &operation.op, operands[0], inner)
+            moved(program, &operation.op, operands[0], &inner)
         }
         _ => None,
     }
@@ -133,7 +133,7 @@ fn positions(program: &Program, value: ValueId, depth: usize) -> Option<Position
         }
         Op::BroadcastInDim(_) | Op::Reshape { .. } | Op::Transpose { .. } => {
             let inner = positions(program, operands[0], depth + 1)?;
-            moved(program, &operation.op, operands[0], inner)
+            moved(program, &operation.op, operands[0], &inner)
         }
         _ => None,
     }
@@ -146,7 +146,7 @@ fn combine(left: &Positions, right: &Positions, sign: i64) -> Option<Positions> 
 }
 
 /// The sum after its dimensions were moved. Along a dimension of size 1 the position is always 0.
-fn moved(program: &Program, op: &Op, operand: ValueId, inner: Positions) -> Option<Positions> {
+fn moved(program: &Program, op: &Op, operand: ValueId, inner: &Positions) -> Option<Positions> {
     let shape = program.shape(operand);
     let factors = match op {
         Op::BroadcastInDim(broadcast) => {

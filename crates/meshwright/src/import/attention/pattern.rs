@@ -291,9 +291,9 @@ fn arrange(program: &Program, scores: &Scores<'_>, last: &DotGeneral, value: Val
     // before them is the heads that share a key.
     let free_in_scores: Dims =
         scores.order.iter().filter(|&&dim| (batches..batches + query_free.len()).contains(&dim)).copied().collect();
-    let (shared, queries) = match free_in_scores.as_slice() {
-        &[queries] => (None, queries - batches),
-        &[shared, queries] => (Some(shared - batches), queries - batches),
+    let (shared, queries) = match free_in_scores[..] {
+        [queries] => (None, queries - batches),
+        [shared, queries] => (Some(shared - batches), queries - batches),
         _ => return None,
     };
     let size = |shape: &[usize], dims: &[usize]| -> usize { dims.iter().map(|&dim| shape[dim]).product() };
