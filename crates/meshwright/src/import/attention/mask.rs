@@ -11,8 +11,6 @@ pub(super) enum Mask {
     Causal,
     /// True keeps the score, false makes it minus infinity.
     Keep(ValueId),
-    /// Added to the scores.
-    Add(ValueId),
     /// True keeps the score, false makes it a large negative number.
     Fill {
         keep: ValueId,
@@ -102,6 +100,10 @@ fn positions_kept(program: &Program, value: ValueId, depth: usize) -> Option<Pos
         // `tril` of a matrix of trues.
         Op::Select if splat(program, operands[1])? == 1.0 && splat(program, operands[2])? == 0.0 => {
             positions_kept(program, operands[0], depth + 1)
+        }
+        Op::Binary(Binary::And) => {
+            let everything = operands.iter().position(|&side| splat(program, side) == Some(1.0))?;
+            positions_kept(program, operands[1 - everything], depth + 1)
         }
         Op::BroadcastInDim(_) | Op::Reshape { .. } | Op::Transpose { .. } => {
             let inner = positions_kept(program, operands[0], depth + 1)?;

@@ -78,14 +78,8 @@ impl Emit<'_, '_> {
         let key = self.arranged(found.key, &found.key_order, &[batch, groups, keys, width]);
         let value = self.arranged(found.value, &found.value_order, &[batch, groups, keys, depth]);
         let mut operands = vec![query, key, value];
-        let mut causal = false;
-        match &found.mask {
-            Mask::None => {}
-            Mask::Causal => causal = true,
-            Mask::Keep(mask) => operands.push(self.arranged(*mask, &found.score_order, &[batch, heads, queries, keys])),
-            Mask::Add(bias) => operands.push(self.bias(*bias, found)),
-            Mask::Fill { keep, value } => operands.push(self.filled_bias(*keep, *value, found)),
-        }
+        operands.extend(self.bias(found));
+        let causal = matches!(found.mask, Mask::Causal);
         let dtype = self.copier.new.dtype(query);
         let op = Op::Attention(Box::new(Attention { scale: found.scale, causal, bias: operands.len() > 3 }));
         let mut result = self.add(op, &operands, Type::new(dtype, &[batch, heads, queries, depth]));
@@ -94,24 +88,31 @@ impl Emit<'_, '_> {
         self.converted(result, found.dtype)
     }
 
-    /// An added bias, in the element type of the query.
-    fn bias(&mut self, bias: ValueId, found: &Match) -> ValueId {
+    /// What is added to the scores, or which of them are kept, as one operand.
+    fn bias(&mut self, found: &Match) -> Option<ValueId> {
         let [batch, heads, _, queries, keys, ..] = found.sizes;
-        let bias = self.arranged(bias, &found.score_order, &[batch, heads, queries, keys]);
+        let shape = [batch, heads, queries, keys];
         let dtype = self.copier.old.dtype(found.query);
-        self.converted(bias, dtype)
+        let ty = Type::new(dtype, &shape);
+        let bias = found.bias.map(|bias| {
+            let bias = self.arranged(bias, &found.score_order, &shape);
+            self.converted(bias, dtype)
+        });
+        let (keep, fill) = match found.mask {
+            Mask::None | Mask::Causal => return bias,
+            Mask::Keep(keep) if bias.is_none() => return Some(self.arranged(keep, &found.score_order, &shape)),
+            Mask::Keep(keep) => (keep, f64::NEG_INFINITY),
+            // The number is so large that what it is added to does not matter.
+            Mask::Fill { keep, value } => (keep, value),
+        };
+        let keep = self.arranged(keep, &found.score_order, &shape);
+        let bias = bias.unwrap_or_else(|| self.constant(0.0, &ty));
+        let fill = self.constant(fill, &ty);
+        Some(self.add(Op::Select, &[keep, bias, fill], ty))
     }
 
-    /// A mask that puts a finite number where it is false, as the number to add: the number is so
-    /// large that what it is added to does not matter.
-    fn filled_bias(&mut self, keep: ValueId, fill: f64, found: &Match) -> ValueId {
-        let [batch, heads, _, queries, keys, ..] = found.sizes;
-        let keep = self.arranged(keep, &found.score_order, &[batch, heads, queries, keys]);
-        let dtype = self.copier.old.dtype(found.query);
-        let ty = Type::new(dtype, &[batch, heads, queries, keys]);
-        let zero = self.add(Op::Constant(Box::new(Literal::splat_number(ty.clone(), 0.0))), &[], ty.clone());
-        let fill = self.add(Op::Constant(Box::new(Literal::splat_number(ty.clone(), fill))), &[], ty.clone());
-        self.add(Op::Select, &[keep, zero, fill], ty)
+    fn constant(&mut self, number: f64, ty: &Type) -> ValueId {
+        self.add(Op::Constant(Box::new(Literal::splat_number(ty.clone(), number))), &[], ty.clone())
     }
 
     fn arranged(&mut self, old: ValueId, order: &[usize], shape: &[usize]) -> ValueId {

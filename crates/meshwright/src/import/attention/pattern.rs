@@ -11,6 +11,7 @@ pub(super) struct Match {
     pub(super) value: ValueId,
     pub(super) scale: f64,
     pub(super) mask: Mask,
+    pub(super) bias: Option<ValueId>,
     /// batch, heads, groups, queries, keys, width, depth.
     pub(super) sizes: [usize; 7],
     /// The dimensions of each operand in the order of the op.
@@ -83,8 +84,8 @@ fn softmax_input(inside: &mut Inside<'_>, mut probabilities: ValueId) -> Option<
     let [exponential, sum] = binary_operands(program, probabilities, Binary::Divide)?;
     let rank = program.shape(probabilities).len();
     let keys = rank.checked_sub(1)?;
-    let (reduced, kind) = reduced_along(inside, sum, keys)?;
-    if kind != Binary::Add || reduced != exponential {
+    let total = reduced_along(inside, sum, keys)?;
+    if total.kind != Binary::Add || !total.is_of(program, exponential) {
         return None;
     }
     let operation = inside.take(exponential)?;
@@ -94,12 +95,40 @@ fn softmax_input(inside: &mut Inside<'_>, mut probabilities: ValueId) -> Option<
     let difference = operation.operands[0];
     inside.take(difference)?;
     let [scores, maximum] = binary_operands(program, difference, Binary::Subtract)?;
-    let (reduced, kind) = reduced_along(inside, maximum, keys)?;
-    (kind == Binary::Maximum && reduced == scores).then_some(scores)
+    let largest = reduced_along(inside, maximum, keys)?;
+    (largest.kind == Binary::Maximum && largest.is_of(program, scores)).then_some(scores)
 }
 
-/// What was reduced along `dim` and then broadcast back along it, and by which op.
-fn reduced_along(inside: &mut Inside<'_>, value: ValueId, dim: usize) -> Option<(ValueId, Binary)> {
+/// What was reduced along one dimension and then broadcast back along it.
+struct Reduced {
+    input: ValueId,
+    kind: Binary,
+    /// For each dimension of the broadcast, the dimension of the input it is; none where the size
+    /// is 1, which may be any.
+    order: Vec<Option<usize>>,
+}
+
+impl Reduced {
+    /// Whether the input is that value, or what the value is a transpose of.
+    fn is_of(&self, program: &Program, value: ValueId) -> bool {
+        let fits = |order: &mut dyn Iterator<Item = usize>| {
+            self.order.iter().zip(order).all(|(found, expected)| found.is_none_or(|found| found == expected))
+        };
+        if self.input == value {
+            return fits(&mut (0..self.order.len()));
+        }
+        let producer = program.producer(value).map(|op| &program.ops[op]);
+        producer.is_some_and(|operation| match &operation.op {
+            Op::Transpose { permutation } if operation.operands[0] == self.input => {
+                fits(&mut permutation.iter().copied())
+            }
+            _ => false,
+        })
+    }
+}
+
+/// The reduction that was broadcast back along `dim`.
+fn reduced_along(inside: &mut Inside<'_>, value: ValueId, dim: usize) -> Option<Reduced> {
     let program = inside.program;
     let rank = program.shape(value).len();
     // For each dimension of the value at hand, the dimension of the broadcast it becomes.
@@ -128,18 +157,28 @@ fn reduced_along(inside: &mut Inside<'_>, value: ValueId, dim: usize) -> Option<
                 }
                 value = operation.operands[1 - bounded];
             }
+            Op::Transpose { permutation } => {
+                let mut before = vec![None; permutation.len()];
+                permutation.iter().zip(&places).for_each(|(&from, &place)| before[from] = place);
+                places = before;
+                value = operation.operands[0];
+            }
             Op::Reduce { dims } => {
-                let &[input, initial] = operation.operands.as_slice() else { return None };
+                let (&[input, initial], &[along]) = (operation.operands.as_slice(), dims.as_slice()) else {
+                    return None;
+                };
                 let kind = reduction(program, operation.regions[0])?;
                 let neutral = if kind == Binary::Add { 0.0 } else { f64::NEG_INFINITY };
-                let kept = (0..program.shape(input).len()).filter(|kept| *kept != dim);
-                let in_place = kept.zip(&places).all(|(kept, place)| *place == Some(kept) || place.is_none());
-                let matches = dims.as_slice() == [dim]
-                    && splat(program, initial) == Some(neutral)
-                    && program.shape(input).len() == rank
-                    && places.len() == rank - 1
-                    && in_place;
-                return matches.then_some((input, kind));
+                if splat(program, initial) != Some(neutral) || places.len() + 1 != rank {
+                    return None;
+                }
+                let mut order = vec![None; rank];
+                let kept = (0..rank).filter(|&kept| kept != along);
+                for (kept, place) in kept.zip(places) {
+                    order[place.unwrap_or(dim)] = place.map(|_| kept);
+                }
+                order[dim] = Some(along);
+                return Some(Reduced { input, kind, order });
             }
             _ => return None,
         }
@@ -180,6 +219,7 @@ struct Scores<'p> {
     key: ValueId,
     scale: f64,
     mask: Mask,
+    bias: Option<ValueId>,
     /// For each dimension of the scores, the dimension of the product it is.
     order: Dims,
     shape: &'p [usize],
@@ -191,16 +231,17 @@ fn read_scores<'p>(inside: &mut Inside<'p>, scores: ValueId) -> Option<Scores<'p
     let mut order: Dims = (0..shape.len()).collect();
     let mut value = scores;
     let mut scale = None;
-    let mut found = Mask::None;
+    let mut mask = Mask::None;
+    let mut bias = None;
     loop {
         let operation = inside.take(value)?;
         let operands = operation.operands.as_slice();
-        let is_masked = !matches!(found, Mask::None);
+        let is_masked = !matches!(mask, Mask::None);
         let is_in_order = order.iter().enumerate().all(|(index, &dim)| index == dim);
         match &operation.op {
             Op::DotGeneral(dot) => {
                 let scale = scale.unwrap_or(1.0);
-                return Some(Scores { dot, query: operands[0], key: operands[1], scale, mask: found, order, shape });
+                return Some(Scores { dot, query: operands[0], key: operands[1], scale, mask, bias, order, shape });
             }
             Op::Convert { .. } => value = operands[0],
             Op::Transpose { permutation } => {
@@ -216,14 +257,14 @@ fn read_scores<'p>(inside: &mut Inside<'p>, scores: ValueId) -> Option<Scores<'p
                 scale = Some(1.0 / splat(program, operands[1])?);
                 value = operands[0];
             }
-            // What is added after scaling is a mask; what is added before would be scaled too.
-            Op::Binary(Binary::Add) if scale.is_none() && !is_masked && is_in_order => {
+            // What is added after scaling is a bias; what is added before would be scaled too.
+            Op::Binary(Binary::Add) if scale.is_none() && bias.is_none() && is_in_order => {
                 let product = operands.iter().position(|&side| leads_to_product(program, side))?;
-                found = Mask::Add(operands[1 - product]);
+                bias = Some(operands[1 - product]);
                 value = operands[product];
             }
-            Op::Select if scale.is_none() && !is_masked && is_in_order => {
-                found = mask::read_select(program, operands)?;
+            Op::Select if scale.is_none() && bias.is_none() && !is_masked && is_in_order => {
+                mask = mask::read_select(program, operands)?;
                 value = operands[1];
             }
             _ => return None,
@@ -342,6 +383,7 @@ fn arrange(program: &Program, scores: &Scores<'_>, last: &DotGeneral, value: Val
         value,
         scale: scores.scale,
         mask: mask?,
+        bias: scores.bias,
         sizes,
         query_order: first.lhs_batch.iter().copied().chain(shared_dim).chain([query_free[queries], width]).collect(),
         key_order: first.rhs_batch.iter().copied().chain([keys, key_width]).collect(),
