@@ -90,7 +90,7 @@ fn attention_masks_and_shares_groups() {
     let query = floats(&[1, 2, 2, 1], &[1.0, 1.0, 0.0, 2.0]);
     let key = floats(&[1, 1, 2, 1], &[0.0, 1.0]);
     let value = floats(&[1, 1, 2, 1], &[10.0, 20.0]);
-    let op = Op::Attention(Box::new(Attention { scale: 1.0, causal: true, bias: false }));
+    let op = Op::Attention(Box::new(Attention { scale: 1.0, causal: true, bias: false, statistics: false }));
     let types = [Type::new(DType::F32, &[1, 2, 2, 1])];
     let result = run(op, &[query, key, value], &types);
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());

@@ -87,7 +87,9 @@ impl Emit<'_, '_> {
             Mask::Fill { keep, value } => operands.push(self.filled_bias(*keep, *value, found)),
         }
         let dtype = self.copier.new.dtype(query);
-        let op = Op::Attention(Box::new(Attention { scale: found.scale, causal, bias: operands.len() > 3 }));
+        let bias = operands.len() > 3;
+        let op = Attention { scale: found.scale, causal, bias, statistics: false };
+        let op = Op::Attention(Box::new(op));
         let mut result = self.add(op, &operands, Type::new(dtype, &[batch, heads, queries, depth]));
         result = self.reshaped(result, &found.result_parts);
         result = self.transposed(result, &found.result_order);

@@ -5,7 +5,7 @@ use crate::program::{Attention, Op};
 #[test]
 fn attention_as_a_custom_call() {
     check(
-        Op::Attention(Box::new(Attention { scale: 0.125, causal: true, bias: false })),
+        Op::Attention(Box::new(Attention { scale: 0.125, causal: true, bias: false, statistics: false })),
         &["2x4x8x16xbf16", "2x4x8x16xbf16", "2x4x8x16xbf16"],
         &["2x4x8x16xbf16"],
         "%3 = stablehlo.custom_call @meshwright.attention(%0, %1, %2) {meshwright.causal = true, meshwright.scale = 0.125 : f64} : (tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>) -> tensor<2x4x8x16xbf16>",
@@ -22,7 +22,7 @@ fn check_expanded(attention: Attention, operands: &[&str], result: &str, expecte
 #[test]
 fn attention_expanded() {
     check_expanded(
-        Attention { scale: 0.125, causal: false, bias: false },
+        Attention { scale: 0.125, causal: false, bias: false, statistics: false },
         &["2x4x8x16xf32", "2x4x6x16xf32", "2x4x6x5xf32"],
         "2x4x8x5xf32",
         "%a3_0 = stablehlo.dot_general %0, %1, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : (tensor<2x4x8x16xf32>, tensor<2x4x6x16xf32>) -> tensor<2x4x8x6xf32>
@@ -48,7 +48,7 @@ fn attention_expanded() {
 #[test]
 fn attention_expanded_with_groups_bias_and_causal_mask() {
     check_expanded(
-        Attention { scale: 1.0, causal: true, bias: true },
+        Attention { scale: 1.0, causal: true, bias: true, statistics: false },
         &["2x4x3x16xbf16", "2x2x6x16xbf16", "2x2x6x5xbf16", "1x4x1x6xbf16"],
         "2x4x3x5xbf16",
         "%a4_0 = stablehlo.reshape %0 : (tensor<2x4x3x16xbf16>) -> tensor<2x2x6x16xbf16>
@@ -91,7 +91,7 @@ fn attention_expanded_with_groups_bias_and_causal_mask() {
 #[test]
 fn attention_expanded_with_boolean_mask() {
     check_expanded(
-        Attention { scale: 1.0, causal: false, bias: true },
+        Attention { scale: 1.0, causal: false, bias: true, statistics: false },
         &["1x1x2x4xf64", "1x1x2x4xf64", "1x1x2x4xf64", "1x1x2x2xi1"],
         "1x1x2x4xf64",
         "%a4_0 = stablehlo.dot_general %0, %1, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : (tensor<1x1x2x4xf64>, tensor<1x1x2x4xf64>) -> tensor<1x1x2x2xf64>
