@@ -1,10 +1,7 @@
 //! Contractions: matrix products, convolutions, attention.
 
-use std::sync::Arc;
+use crate::program::{Convolution, DType, DotGeneral, Type};
 
-use crate::program::{Attention, Convolution, DType, DotGeneral, Type};
-
-use super::shape::{strides, view};
 use super::tensor::{Data, Tensor, round, unsupported, wrap};
 
 pub(super) fn dot_general(

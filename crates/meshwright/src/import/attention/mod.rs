@@ -1,10 +1,14 @@
-//! Attention recognised in its expanded form: two matrix products with a softmax between them.
+//! Attention recognized in its expanded form: two matrix products with a softmax between them.
+//! `cudnn` recognizes it in calls of a library.
 //!
 //! Only an attention whose inside nobody else reads becomes one op. Where a backward pass reads the
 //! probabilities, the expanded form is kept, since one op would then compute them twice.
 
+mod cudnn;
 mod mask;
 mod pattern;
+
+pub(super) use cudnn::add_cudnn_attention;
 
 use rustc_hash::FxHashMap;
 
