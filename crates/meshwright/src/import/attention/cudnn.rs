@@ -233,3 +233,187 @@ fn wrong_operands(raw: &RawOp<'_>) -> String {
     let types: SmallVec<[String; 8]> = raw.operand_types.iter().map(|ty| format!("`{ty}`")).collect();
     format!("its operands are {}", types.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::import::import;
+
+    /// Reads a call and compares what the function holds, or the warning that a call gives that
+    /// stays as it is. Types are written as in `2x3xf32`, several with spaces between.
+    #[track_caller]
+    fn check(target: &str, config: &str, operands: &str, results: &str, expected: &str) {
+        let types = |text: &str| -> Vec<String> { text.split(' ').map(|ty| format!("tensor<{ty}>")).collect() };
+        let (operands, results) = (types(operands), types(results));
+        let arguments: Vec<String> = operands.iter().enumerate().map(|(at, ty)| format!("%arg{at}: {ty}")).collect();
+        let names: Vec<String> = (0..operands.len()).map(|at| format!("%arg{at}")).collect();
+        let returned: Vec<String> = (0..results.len()).map(|at| format!("%0#{at}")).collect();
+        let config = config.replace('"', r"\22");
+        let text = format!(
+            "func.func public @main({}) -> ({results}) {{
+               %0:{} = stablehlo.custom_call @{target}({}) {{api_version = 2 : i32, backend_config = \"{config}\",
+                 operand_layouts = [dense<[3, 2, 1, 0]> : tensor<4xindex>]}} : ({}) -> ({results})
+               return {} : {results}
+             }}",
+            arguments.join(", "),
+            returned.len(),
+            names.join(", "),
+            operands.join(", "),
+            returned.join(", "),
+            results = results.join(", "),
+        );
+        let imported = import(&Arc::from(text.as_str()));
+        let actual = match &imported.diagnostics[..] {
+            [] => {
+                let text = imported.program.expect("a program without errors").to_string();
+                let lines: Vec<&str> = text.lines().collect();
+                lines[2..lines.len() - 2].iter().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n")
+            }
+            [diagnostic] => diagnostic.message.clone(),
+            several => panic!("{several:?}"),
+        };
+        assert_eq!(actual, expected);
+    }
+
+    /// The parts of JAX's configuration that are read; `rest` comes last, so it decides.
+    fn config(products: &[(&str, [&str; 4])], rest: &str) -> String {
+        let products: Vec<String> = products
+            .iter()
+            .map(|(name, [left_batch, right_batch, left, right])| {
+                format!(
+                    r#""{name}_dot_dimension_numbers": {{"lhs_contracting_dimensions": [{left}], "rhs_contracting_dimensions": [{right}], "lhs_batch_dimensions": [{left_batch}], "rhs_batch_dimensions": [{right_batch}]}}"#
+                )
+            })
+            .collect();
+        format!(
+            r#"{{"operation_queue_id": "0", "cudnn_fmha_backend_config": {{"fmha_scale": 0.3, "is_flash_attention": true, "mask_type": "NO_MASK", {}, "dropout_rate": 0.0, "seed": 42, "sliding_window_length": 0, "max_seg_per_batch": 1, "is_paged_attention": false{rest}}}}}"#,
+            products.join(", ")
+        )
+    }
+
+    const HEADS_FIRST: &str = r#""0", "1""#;
+    const LENGTH_FIRST: &str = r#""0", "2""#;
+
+    fn forward_config(heads_first: bool, rest: &str) -> String {
+        let (batch, length) = if heads_first { (HEADS_FIRST, r#""2""#) } else { (LENGTH_FIRST, r#""1""#) };
+        let products = [("bmm1", [batch, batch, r#""3""#, r#""3""#]), ("bmm2", [HEADS_FIRST, batch, r#""3""#, length])];
+        config(&products, rest)
+    }
+
+    fn backward_config(heads_first: bool, rest: &str) -> String {
+        let (batch, length) = if heads_first { (HEADS_FIRST, r#""2""#) } else { (LENGTH_FIRST, r#""1""#) };
+        let products = [
+            ("bmm1_grad_gemm1", [HEADS_FIRST, batch, r#""2""#, length]),
+            ("bmm1_grad_gemm2", [HEADS_FIRST, batch, r#""3""#, length]),
+            ("bmm2_grad_gemm1", [HEADS_FIRST, batch, r#""2""#, length]),
+            ("bmm2_grad_gemm2", [batch, batch, r#""3""#, r#""3""#]),
+        ];
+        config(&products, rest)
+    }
+
+    #[test]
+    fn forward() {
+        check(
+            "__cudnn$fmhaSoftmax",
+            &forward_config(true, ""),
+            "2x4x8x16xbf16 2x2x6x16xbf16 2x2x6x24xbf16",
+            "2x4x8x24xbf16 0xui8",
+            "%3 = stablehlo.custom_call @meshwright.attention(%0, %1, %2) {meshwright.causal = false, meshwright.scale = 0.3 : f64} : (tensor<2x4x8x16xbf16>, tensor<2x2x6x16xbf16>, tensor<2x2x6x24xbf16>) -> tensor<2x4x8x24xbf16>
+%4 = stablehlo.constant dense<> : tensor<0xui8>
+return %3, %4 : tensor<2x4x8x24xbf16>, tensor<0xui8>",
+        );
+        check(
+            "__cudnn$fmhaSoftmax",
+            &forward_config(false, r#", "mask_type": "CAUSAL""#),
+            "2x8x4x16xf16 2x8x4x16xf16 2x8x4x16xf16",
+            "2x4x8x16xf16 2x4x8xf32 0xui8",
+            "%3 = stablehlo.transpose %0, dims = [0, 2, 1, 3] : (tensor<2x8x4x16xf16>) -> tensor<2x4x8x16xf16>
+%4 = stablehlo.transpose %1, dims = [0, 2, 1, 3] : (tensor<2x8x4x16xf16>) -> tensor<2x4x8x16xf16>
+%5 = stablehlo.transpose %2, dims = [0, 2, 1, 3] : (tensor<2x8x4x16xf16>) -> tensor<2x4x8x16xf16>
+%6, %7 = stablehlo.custom_call @meshwright.attention(%3, %4, %5) {meshwright.causal = true, meshwright.scale = 0.3 : f64, meshwright.statistics = true} : (tensor<2x4x8x16xf16>, tensor<2x4x8x16xf16>, tensor<2x4x8x16xf16>) -> (tensor<2x4x8x16xf16>, tensor<2x4x8xf32>)
+%8 = stablehlo.constant dense<> : tensor<0xui8>
+return %6, %7, %8 : tensor<2x4x8x16xf16>, tensor<2x4x8xf32>, tensor<0xui8>",
+        );
+        check(
+            "__cudnn$fmhaScaleBiasSoftmax",
+            &forward_config(true, ""),
+            "2x4x8x16xbf16 2x4x6x16xbf16 2x4x6x16xbf16 1x4x8x6xbf16",
+            "2x4x8x16xbf16 0xui8",
+            "%4 = stablehlo.custom_call @meshwright.attention(%0, %1, %2, %3) {meshwright.causal = false, meshwright.scale = 0.3 : f64} : (tensor<2x4x8x16xbf16>, tensor<2x4x6x16xbf16>, tensor<2x4x6x16xbf16>, tensor<1x4x8x6xbf16>) -> tensor<2x4x8x16xbf16>
+%5 = stablehlo.constant dense<> : tensor<0xui8>
+return %4, %5 : tensor<2x4x8x16xbf16>, tensor<0xui8>",
+        );
+    }
+
+    #[test]
+    fn backward() {
+        check(
+            "__cudnn$fmhaSoftmaxBackward",
+            &backward_config(false, r#", "mask_type": "CAUSAL""#),
+            "2x8x4x16xbf16 2x8x2x16xbf16 2x8x2x24xbf16 2x4x8xf32 2x8x4x24xbf16 2x8x4x24xbf16",
+            "2x4x8x16xbf16 2x2x8x16xbf16 2x2x8x24xbf16 0xui8",
+            "%6 = stablehlo.transpose %0, dims = [0, 2, 1, 3] : (tensor<2x8x4x16xbf16>) -> tensor<2x4x8x16xbf16>
+%7 = stablehlo.transpose %1, dims = [0, 2, 1, 3] : (tensor<2x8x2x16xbf16>) -> tensor<2x2x8x16xbf16>
+%8 = stablehlo.transpose %2, dims = [0, 2, 1, 3] : (tensor<2x8x2x24xbf16>) -> tensor<2x2x8x24xbf16>
+%9 = stablehlo.transpose %5, dims = [0, 2, 1, 3] : (tensor<2x8x4x24xbf16>) -> tensor<2x4x8x24xbf16>
+%10 = stablehlo.transpose %4, dims = [0, 2, 1, 3] : (tensor<2x8x4x24xbf16>) -> tensor<2x4x8x24xbf16>
+%11, %12, %13 = stablehlo.custom_call @meshwright.attention_grad(%6, %7, %8, %9, %3, %10) {meshwright.causal = true, meshwright.scale = 0.3 : f64} : (tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x24xbf16>, tensor<2x4x8x24xbf16>, tensor<2x4x8xf32>, tensor<2x4x8x24xbf16>) -> (tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x24xbf16>)
+%14 = stablehlo.constant dense<> : tensor<0xui8>
+return %11, %12, %13, %14 : tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x24xbf16>, tensor<0xui8>",
+        );
+        check(
+            "__cudnn$fmhaScaleBiasSoftmaxBackward",
+            &backward_config(true, ""),
+            "2x4x8x16xbf16 2x4x6x16xbf16 2x4x6x16xbf16 2x4x8xf32 2x4x8x16xbf16 1x4x8x6xbf16 2x4x8x16xbf16",
+            "2x4x8x16xbf16 2x4x6x16xbf16 2x4x6x16xbf16 1x4x8x6xbf16 0xui8",
+            "%7, %8, %9, %10 = stablehlo.custom_call @meshwright.attention_grad(%0, %1, %2, %5, %6, %3, %4) {meshwright.bias_gradient = true, meshwright.causal = false, meshwright.scale = 0.3 : f64} : (tensor<2x4x8x16xbf16>, tensor<2x4x6x16xbf16>, tensor<2x4x6x16xbf16>, tensor<1x4x8x6xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>, tensor<2x4x8x16xbf16>) -> (tensor<2x4x8x16xbf16>, tensor<2x4x6x16xbf16>, tensor<2x4x6x16xbf16>, tensor<1x4x8x6xbf16>)
+%11 = stablehlo.constant dense<> : tensor<0xui8>
+return %7, %8, %9, %10, %11 : tensor<2x4x8x16xbf16>, tensor<2x4x6x16xbf16>, tensor<2x4x6x16xbf16>, tensor<1x4x8x6xbf16>, tensor<0xui8>",
+        );
+    }
+
+    #[test]
+    fn calls_that_do_more_stay_calls() {
+        let check = |target: &str, operands: &str, results: &str, rest: &str, reason: &str| {
+            let expected = format!("`{target}` is not read as attention: {reason}");
+            check(target, &forward_config(true, rest), operands, results, &expected);
+        };
+        let softmax = |rest, reason| {
+            let operands = "2x4x8x16xbf16 2x4x6x16xbf16 2x4x6x16xbf16";
+            check("__cudnn$fmhaSoftmax", operands, "2x4x8x16xbf16 0xui8", rest, reason);
+        };
+        softmax(r#", "dropout_rate": 0.1"#, "it drops weights out");
+        softmax(r#", "sliding_window_length": 3"#, "it has a sliding window");
+        softmax(r#", "max_seg_per_batch": 2"#, "it packs several sequences into one");
+        softmax(r#", "is_paged_attention": true"#, "its keys and values are in pages");
+        softmax(r#", "is_flash_attention": false"#, "it is no flash attention");
+        softmax(r#", "mask_type": "PADDING""#, "its mask is `PADDING`");
+        softmax(r#", "mask_type": "CAUSAL""#, "its causal mask is between 8 queries and 6 keys");
+        softmax(
+            r#", "bmm1_dot_dimension_numbers": {"lhs_batch_dimensions": ["0"]}"#,
+            "the dimensions of its product `bmm1` are unusual",
+        );
+        let operands = "2x4x8x16xbf16 2x4x8x16xbf16 2x4x8x16xbf16";
+        let results = "2x4x8x16xbf16 0xui8";
+        check("__cudnn$fmhaSoftmaxDropout", operands, results, "", "there is no op for its kind");
+        check("__cudnn$fmhaSoftmax", operands, "2x4x8x16xbf16 64xui8", "", "its results are unusual");
+        let reason = "its operands are `tensor<2x4x8x16xbf16>`, `tensor<2x4x8x16xbf16>`, `tensor<2x4x8x16xbf16>`, \
+                      `tensor<2xi32>`";
+        check("__cudnn$fmhaSoftmax", &format!("{operands} 2xi32"), results, "", reason);
+        let reason = "the bias `tensor<1x4x8x8xf32>` does not broadcast to the scores `tensor<2x4x8x8xbf16>`";
+        check("__cudnn$fmhaScaleBiasSoftmax", &format!("{operands} 1x4x8x8xf32"), results, "", reason);
+    }
+
+    #[test]
+    fn a_call_without_its_configuration_stays_a_call() {
+        check(
+            "__cudnn$fmhaSoftmax",
+            "",
+            "2x4x8x16xbf16 2x4x6x16xbf16 2x4x6x16xbf16",
+            "2x4x8x16xbf16 0xui8",
+            "`__cudnn$fmhaSoftmax` is not read as attention: its configuration: EOF while parsing a value at line 1 \
+             column 0",
+        );
+    }
+}
