@@ -51,3 +51,19 @@ pub fn evaluate(program: &Program, arguments: &[Tensor], options: Options) -> Re
     let _ = (program, arguments, options);
     Err(EvaluateError { location: Program::UNKNOWN_LOCATION, message: "nothing is evaluated yet".to_owned() })
 }
+
+impl Tensor {
+    pub fn from_bytes(ty: Type, bytes: &[u8]) -> Option<Tensor> {
+        let _ = bytes;
+        Some(generate(&ty, 0))
+    }
+
+    pub fn to_bytes(&self) -> Vec<u8> {
+        vec![0; self.ty.elements() * self.ty.dtype.stored_bytes()]
+    }
+}
+
+pub fn generate(ty: &Type, seed: u64) -> Tensor {
+    let _ = seed;
+    Tensor { ty: ty.clone(), data: Data::Float(vec![0.0; ty.elements()]) }
+}
