@@ -27,9 +27,10 @@ pub(super) fn check(check: Check, actual: &Tensor, expected: &Tensor) -> Result<
         (Data::Raw(actual), Data::Raw(expected)) => {
             let width = ty.dtype.stored_bytes().max(1);
             let pairs = actual.chunks_exact(width).zip(expected.chunks_exact(width));
-            let mut failures = pairs.enumerate().filter_map(|(index, (actual, expected))| {
-                (actual != expected).then(|| (index, format!("bytes {actual:02x?} are not {expected:02x?}")))
-            });
+            let mut failures = pairs
+                .enumerate()
+                .filter(|(_, (actual, expected))| actual != expected)
+                .map(|(index, (actual, expected))| (index, format!("bytes {actual:02x?} are not {expected:02x?}")));
             report(ty, failures.next(), failures.count())
         }
         _ => Err(format!("`{ty}` is held in two ways")),
@@ -45,7 +46,8 @@ fn check_float(check: Check, dtype: DType, actual: f64, expected: f64) -> Option
         }
         Check::AlmostEqual { tolerance } => {
             let distance = (actual - expected).abs();
-            (!same && !(distance <= tolerance))
+            // A distance that is no number is too large as well.
+            (!same && (distance > tolerance || distance.is_nan()))
                 .then(|| format!("{actual} is {distance} from {expected}, more than {tolerance}"))
         }
         Check::Close { min_ulps, max_ulps } => {

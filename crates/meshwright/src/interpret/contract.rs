@@ -109,11 +109,9 @@ pub(super) fn attention(operands: &[Arc<Tensor>], op: &Attention, result: &Type,
                     scores.iter_mut().zip(&bias[position * keys..]).for_each(|(score, bias)| *score += bias);
                 }
                 Some(Data::Integer(mask)) => {
-                    scores.iter_mut().zip(&mask[position * keys..]).for_each(|(score, &mask)| {
-                        if mask == 0 {
-                            *score = f64::NEG_INFINITY;
-                        }
-                    })
+                    for (score, &mask) in scores.iter_mut().zip(&mask[position * keys..]) {
+                        *score = if mask == 0 { f64::NEG_INFINITY } else { *score };
+                    }
                 }
                 Some(Data::Raw(_)) | None => {}
             }

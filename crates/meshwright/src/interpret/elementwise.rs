@@ -15,13 +15,12 @@ use super::tensor::{
 
 pub(super) fn unary(op: Unary, operand: Arc<Tensor>, result: &Type, wide: bool) -> Result<Tensor, String> {
     let dtype = operand.ty.dtype;
-    match (op, &operand.data) {
-        (Unary::IsFinite | Unary::IsInf | Unary::IsNegInf | Unary::IsPosInf, Data::Float(values)) => {
-            let mut flags = vec![0; values.len()];
-            classify(op, values, &mut flags);
-            return Ok(Tensor::integer(result.clone(), flags));
-        }
-        _ => {}
+    if let (Unary::IsFinite | Unary::IsInf | Unary::IsNegInf | Unary::IsPosInf, Data::Float(values)) =
+        (op, &operand.data)
+    {
+        let mut flags = vec![0; values.len()];
+        classify(op, values, &mut flags);
+        return Ok(Tensor::integer(result.clone(), flags));
     }
     let mut tensor = into_tensor(operand);
     match &mut tensor.data {
@@ -395,10 +394,6 @@ pub(super) fn reduce_precision_float(dtype: DType, exponent_bits: u32, mantissa_
     let (own_exponent, own_mantissa) = float_layout(dtype);
     for value in values {
         if value.is_nan() {
-            // A type without mantissa bits has no NaN.
-            if mantissa_bits == 0 {
-                *value = f64::INFINITY.copysign(*value);
-            }
             continue;
         }
         let mut bits = encode_float(dtype, *value);

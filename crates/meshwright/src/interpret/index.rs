@@ -98,10 +98,10 @@ pub(super) fn scatter<'p>(
     let mut tensors: Vec<Tensor> = operands.into_iter().map(into_tensor).collect();
     let wide = machine.options.wide;
     let region = operation.regions[0];
-    if let ([tensor], [update], Some(simple)) = (&mut tensors[..], &updates[..], simple(machine.program, region)) {
-        if scatter_simple(tensor, update, &targets, simple, wide) {
-            return Ok(tensors.into_iter().map(Arc::new).collect());
-        }
+    if let ([tensor], [update], Some(simple)) = (&mut tensors[..], &updates[..], simple(machine.program, region))
+        && scatter_simple(tensor, update, &targets, simple, wide)
+    {
+        return Ok(tensors.into_iter().map(Arc::new).collect());
     }
     let mut function = Function::new(machine, region, 1);
     let types: Vec<&Type> = updates.iter().map(|update| &update.ty).collect();

@@ -44,7 +44,7 @@ pub(super) fn triangular_solve(a: &Tensor, b: &Tensor, op: TriangularSolve, wide
         return Ok(Tensor::float(b.ty.clone(), result));
     }
     // From the right the equation is that of the transposed matrix from the left.
-    let flip = transposed != !op.left_side;
+    let flip = transposed == op.left_side;
     let forward = op.lower != flip;
     for (a, x) in a_values.chunks_exact(size * size).zip(result.chunks_exact_mut(rows * columns)) {
         let coefficient =

@@ -142,7 +142,8 @@ fn three_fry_bits(state: &[u64], result: &Type, bits: usize) -> Result<(Vec<u64>
 
 /// Four words a block, in order; a word of 64 bits is two of them, low first.
 fn philox_bits(state: &[u64], count: usize, bits: usize) -> (Vec<u64>, Vec<u64>) {
-    let high = state.get(2).copied().unwrap_or(0);
+    // A state of two words has no upper half of the counter; XLA takes the key for it.
+    let high = state.get(2).copied().unwrap_or(state[0]);
     let counter = u128::from(high) << 64 | u128::from(state[1]);
     let words = if bits == 64 { 2 * count } else { count };
     let blocks = words.div_ceil(4);
@@ -195,4 +196,35 @@ fn philox(key: u64, counter: u128) -> [u32; 4] {
         keys = [keys[0].wrapping_add(0x9e37_79b9), keys[1].wrapping_add(0xbb67_ae85)];
     }
     x
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::DType;
+
+    /// Expected bits are XLA's on a CPU, through `jax.lax.rng_bit_generator`.
+    #[track_caller]
+    fn check(algorithm: Algorithm, ty: &Type, expected: &[u64], counter: u64) {
+        let state = [0x9abc_def0_1234_5678u64, 0xffff_ffff_ffff_fffe].map(|word| word as i64);
+        let state = Tensor::integer(Type::new(DType::U64, &[2]), state.to_vec());
+        let results = rng_bit_generator(&state, algorithm, ty).unwrap();
+        assert_eq!(results[0].integers().unwrap()[1] as u64, counter);
+        let bits: Vec<u64> = results[1].integers().unwrap().iter().map(|&bits| bits as u64).collect();
+        assert_eq!(bits[..expected.len()], *expected);
+    }
+
+    #[test]
+    fn bits_are_those_of_xla() {
+        let three_fry = [0xb67b_1508, 0xd04e_5495, 0x22b3_e624];
+        check(Algorithm::ThreeFry, &Type::new(DType::U32, &[3]), &three_fry, 0);
+        let split_inside = [0xb67b_1508, 0x22b3_e624, 0xd04e_5495, 0xfaab_5466];
+        check(Algorithm::ThreeFry, &Type::new(DType::U32, &[3, 4, 2]), &split_inside, 10);
+        check(Algorithm::ThreeFry, &Type::new(DType::U8, &[3, 5]), &[0x8, 0x95, 0x24, 0x66, 0x79], 7);
+        check(Algorithm::ThreeFry, &Type::scalar(DType::U64), &[0xd04e_5495_b67b_1508], u64::MAX);
+        let philox = [0x78e5_0b5c, 0xd13f_68cb, 0x7a60_12f5, 0xb29a_5028, 0x1f96_72e0];
+        check(Algorithm::Philox, &Type::new(DType::U32, &[3, 5]), &philox, 2);
+        check(Algorithm::Default, &Type::new(DType::U64, &[3]), &[0xd13f_68cb_78e5_0b5c, 0xb29a_5028_7a60_12f5], 0);
+        check(Algorithm::Default, &Type::new(DType::U16, &[3]), &[0xb5c, 0x68cb, 0x12f5], u64::MAX);
+    }
 }

@@ -37,14 +37,14 @@ pub(super) fn reduce<'p>(
         .map(|(&result, initial)| view(initial, program.ty(result), &vec![0; kept.len()], 0))
         .collect();
     let region = operation.regions[0];
-    if let ([sum], [row], Some(Simple::Combine(binary))) = (&mut sums[..], &rows[..], simple(program, region)) {
-        if sum.ty.dtype == row.ty.dtype && reduce_simple(sum, row, binary, lanes, steps, wide)? {
-            return Ok(sums.into_iter().map(Arc::new).collect());
-        }
+    if let ([sum], [row], Some(Simple::Combine(binary))) = (&mut sums[..], &rows[..], simple(program, region))
+        && sum.ty.dtype == row.ty.dtype
+        && reduce_simple(sum, row, binary, lanes, steps, wide)?
+    {
+        return Ok(sums.into_iter().map(Arc::new).collect());
     }
     let mut function = Function::new(machine, region, lanes);
-    let types: Vec<&Type> = sums.iter().map(|sum| &sum.ty).chain(rows.iter().map(|row| &row.ty)).collect();
-    let types: Vec<Type> = types.into_iter().cloned().collect();
+    let types: Vec<Type> = sums.iter().chain(&rows).map(|tensor| tensor.ty.clone()).collect();
     let types: Vec<&Type> = types.iter().collect();
     let mut next: Vec<Data> = sums.iter().map(|sum| sum.data.clone()).collect();
     for step in 0..steps {

@@ -67,7 +67,7 @@ pub(super) fn top_k(operand: &Tensor, k: usize, types: &[&Type]) -> Result<Vec<A
         match &operand.data {
             Data::Float(values) => order.sort_by(|&a, &b| values[b].total_cmp(&values[a])),
             Data::Integer(values) if operand.ty.dtype.is_signed() => {
-                order.sort_by_key(|&at| std::cmp::Reverse(values[at]))
+                order.sort_by_key(|&at| std::cmp::Reverse(values[at]));
             }
             Data::Integer(values) => order.sort_by_key(|&at| std::cmp::Reverse(values[at] as u64)),
             Data::Raw(_) => return Err(unsupported(operand.ty.dtype)),

@@ -16,10 +16,8 @@ pub(super) fn digamma(x: f64) -> f64 {
     if x.is_nan() || x == f64::NEG_INFINITY {
         return f64::NAN;
     }
-    if x == 0.0 {
-        return f64::NEG_INFINITY.copysign(-x);
-    }
-    if x < 0.0 {
+    if x <= 0.0 {
+        // A pole, which has no value from either side.
         if x == x.floor() {
             return f64::NAN;
         }
