@@ -1,0 +1,211 @@
+"""Our reference interpreter beside jaxlib, op by op.
+
+Expected results come from StableHLO's reference interpreter where it can answer, from XLA where it
+cannot, and from mpmath for functions that jaxlib only approximates; `op_cases.py` says so for each
+case. Sums are asked for in f64 and rounded once, which is what our interpreter promises.
+
+`CASES=long` makes about ten times as many cases.
+"""
+
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from op_cases import FAMILIES, FLOATS, NAME, cases_of
+from op_expected import expected, magnitudes
+
+SCALE = 10 if os.environ.get("CASES") == "long" else 1
+
+# Numbers beyond a type's range, and NaN, are among the inputs on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a float may be from the expected one. Integers and booleans must be equal."""
+
+    why: str = ""
+    # Representable numbers apart in f64. Shorter types get the f64 result rounded once, so there it
+    # is zero unless the op says otherwise.
+    f64: int = 0
+    short: int = 0
+    # Besides, so many times the epsilon of f64, of the size that `of` says.
+    epsilons: int = 0
+    of: str = "one"
+
+
+LIBRARY = Tolerance("two mathematical libraries, each less than one step from the truth", f64=1)
+STEPS = Tolerance("a few steps of rounding in f64", f64=2)
+CONTRACTION = Tolerance("f64 sums in any order", short=1, epsilons=2, of="terms")
+ALGEBRA = Tolerance("f64 in any order of steps, well-conditioned inputs", short=1, epsilons=1, of="terms times largest")
+# Ops that are not here are exact: bit for bit, but for the payload of NaN.
+TOLERANCES = {
+    "chlo.acos": LIBRARY,
+    "chlo.acosh": STEPS,
+    "chlo.asin": LIBRARY,
+    "chlo.asinh": STEPS,
+    "chlo.atan": LIBRARY,
+    "chlo.atanh": STEPS,
+    "chlo.bessel_i1e": Tolerance("a series of some thirty rounded terms", f64=8),
+    "chlo.cosh": LIBRARY,
+    "chlo.digamma": Tolerance(
+        "some twelve partial sums of up to three, which cancel near the roots", f64=4, epsilons=16
+    ),
+    "chlo.erf": LIBRARY,
+    "chlo.erf_inv": STEPS,
+    "chlo.erfc": STEPS,
+    "chlo.lgamma": Tolerance("terms around one cancel near the roots", f64=4, epsilons=8),
+    "chlo.polygamma": Tolerance("a factorial times zeta, or digamma", f64=8, epsilons=16),
+    "chlo.sinh": LIBRARY,
+    "chlo.zeta": Tolerance("a series of some twenty rounded terms", f64=8),
+    "stablehlo.atan2": LIBRARY,
+    "stablehlo.batch_norm_grad": ALGEBRA,
+    "stablehlo.batch_norm_inference": ALGEBRA,
+    "stablehlo.batch_norm_training": ALGEBRA,
+    "stablehlo.cbrt": LIBRARY,
+    "stablehlo.cholesky": ALGEBRA,
+    "stablehlo.convolution": CONTRACTION,
+    "stablehlo.cosine": LIBRARY,
+    "stablehlo.dot_general": CONTRACTION,
+    "stablehlo.exponential": LIBRARY,
+    "stablehlo.exponential_minus_one": LIBRARY,
+    "stablehlo.log": LIBRARY,
+    "stablehlo.log_plus_one": LIBRARY,
+    "stablehlo.logistic": STEPS,
+    "stablehlo.power": LIBRARY,
+    "stablehlo.reduce": CONTRACTION,
+    "stablehlo.reduce_window": CONTRACTION,
+    "stablehlo.rsqrt": LIBRARY,
+    "stablehlo.scatter": CONTRACTION,
+    "stablehlo.select_and_scatter": CONTRACTION,
+    "stablehlo.sine": LIBRARY,
+    "stablehlo.tan": LIBRARY,
+    "stablehlo.tanh": LIBRARY,
+    "stablehlo.triangular_solve": ALGEBRA,
+}
+
+
+def distance(left, right):
+    """How many representable numbers apart, element by element; NaN equals NaN."""
+    dtype = left.dtype
+    bits = np.dtype(f"i{dtype.itemsize}")
+
+    def ordered(values):
+        raw = np.array(values, order="C").view(bits).astype(object)
+        return np.where(raw < 0, -(raw + (1 << (8 * dtype.itemsize - 1))), raw)
+
+    apart = np.abs(ordered(left) - ordered(right))
+    nan = np.isnan(left.astype(np.float64)), np.isnan(right.astype(np.float64))
+    apart = np.where(nan[0] & nan[1], 0, np.where(nan[0] | nan[1], 1 << 70, apart))
+    # Zeros of different sign are no numbers apart, but they are not the same.
+    differ = (left == 0) & (right == 0) & (np.signbit(left) != np.signbit(right))
+    return np.where(differ, 1 << 70, apart)
+
+
+def wrong(case, index, expected_value, found):
+    """A mask of the elements that are not as they should be."""
+    if expected_value.dtype != found.dtype or expected_value.shape != found.shape:
+        return np.ones(expected_value.shape or (1,), bool)
+    if NAME[found.dtype] not in FLOATS:
+        mask = np.asarray(expected_value != found)
+    else:
+        mask = wrong_floats(case, index, expected_value, found)
+    return mask & case.defined[index] if case.defined else mask
+
+
+def wrong_floats(case, index, expected_value, found):
+    dtype = found.dtype
+    bits = np.dtype(f"u{dtype.itemsize}")
+    same = np.array(expected_value, order="C").view(bits) == np.array(found, order="C").view(bits)
+    left, right = expected_value.astype(np.float64), found.astype(np.float64)
+    suspicious = np.asarray(~(same.reshape(found.shape) | (np.isnan(left) & np.isnan(right))))
+    if not suspicious.any():
+        return suspicious
+    tolerance = TOLERANCES.get(case.op, Tolerance())
+    allowed = tolerance.f64 if dtype == np.float64 else tolerance.short
+    # Only what was rounded after a sum may be a sum's rounding away.
+    if tolerance.of != "one" and not case.widen:
+        return suspicious
+    mask = suspicious.copy()
+    mask[suspicious] = distance(expected_value[suspicious], found[suspicious]) > allowed
+    if tolerance.epsilons and mask.any():
+        size = 1
+        if tolerance.of == "terms":
+            size = case.terms * magnitudes(case)[index]
+        elif tolerance.of == "terms times largest":
+            size = case.terms * np.max(np.abs(left))
+        with np.errstate(invalid="ignore"):
+            mask &= ~(np.abs(left - right) <= tolerance.epsilons * 2.0**-53 * size)
+    return mask
+
+
+def run(command, folder, number, case):
+    """The results of our interpreter, or what it said instead."""
+    model, inputs, outputs = (folder / f"{number}.{name}" for name in ["mlir", "in.safetensors", "out.safetensors"])
+    model.write_text(case.text)
+    save_file({f"argument.{index}": np.array(v, order="C") for index, v in enumerate(case.inputs)}, inputs)
+    arguments = ["run", model, "--inputs", inputs, "--outputs", outputs, "--json"]
+    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode != 0:
+        return done.stderr
+    found = load_file(outputs)
+    return [found[f"result.{index}"] for index in range(len(found))]
+
+
+def complaint(case, wanted, found):
+    """Nothing where the results are right, and otherwise all that is needed to see why not."""
+    if isinstance(found, str):
+        return f"{case.op}: {found}\n{case.text}{shown('inputs', case.inputs)}{shown('expected', wanted)}"
+    if len(found) != len(wanted):
+        return f"{case.op}: {len(found)} results instead of {len(wanted)}\n{case.text}"
+    masks = [wrong(case, index, *pair) for index, pair in enumerate(zip(wanted, found))]
+    lines = []
+    for index, mask in enumerate(masks):
+        for position in np.argwhere(mask)[:8]:
+            position = tuple(map(int, position))
+            values = wanted[index][position], found[index][position]
+            inputs = [v[position] for v in case.inputs if v.shape == wanted[index].shape]
+            lines.append(
+                f"  result {index} at {list(position)}: expected {values[0]!r}, found {values[1]!r}, from {inputs}"
+            )
+        if mask.any():
+            lines.append(f"  {int(mask.sum())} of {mask.size} elements differ in result {index}")
+    if not lines:
+        return None
+    listing = "\n".join(lines)
+    values = shown("inputs", case.inputs) + shown("expected", wanted) + shown("found", found)
+    return f"{case.op} ({case.oracle}):\n{listing}\n{case.text}{values}"
+
+
+def shown(name, values):
+    text = "\n".join(f"  {v.dtype}{list(v.shape)} {np.array2string(v, threshold=60)}" for v in values)
+    return f"{name}:\n{text}\n"
+
+
+@pytest.fixture(scope="session")
+def command():
+    path = os.environ.get("MESHWRIGHT")
+    if not path:
+        pytest.fail("MESHWRIGHT does not name the command; run `cargo xtask test --python`")
+    return path
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_interpreter_computes_what_jaxlib_computes(family, command, tmp_path):
+    cases = cases_of(family, SCALE)
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.map(lambda pair: run(command, tmp_path, *pair), enumerate(cases))
+        wanted = expected(cases)
+        found = list(running)
+    complaints = [complaint(*row) for row in zip(cases, wanted, found)]
+    complaints = [text for text in complaints if text]
+    assert not complaints, f"{len(complaints)} of {len(cases)} cases failed\n\n" + "\n".join(complaints[:20])
+
+
+def test_every_tolerance_has_a_reason():
+    assert all(tolerance.why for tolerance in TOLERANCES.values())
