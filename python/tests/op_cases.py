@@ -1034,7 +1034,9 @@ def reduce_window(draw):
                 several_inputs = kind == "add" and draw.chance(0.3)
                 count = 2 if several_inputs else 1
                 make = draw.exact if several_inputs else lambda d, s: reduction_values(draw, kind, d, s)
-                inputs = [make(dtype, shape) for _ in range(count)] + [identity(kind, dtype)] * count
+                # How often a value that is not neutral counts is left open.
+                neutral = [identity(kind, dtype), identity("maximum", dtype)][:count]
+                inputs = [*(make(dtype, shape) for _ in range(count)), *neutral]
                 yield one(
                     "stablehlo.reduce_window",
                     inputs,

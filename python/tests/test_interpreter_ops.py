@@ -4,6 +4,21 @@ Expected results come from StableHLO's reference interpreter where it can answer
 cannot, and from mpmath for functions that jaxlib only approximates; `op_cases.py` says so for each
 case. Sums are asked for in f64 and rounded once, which is what our interpreter promises.
 
+Where the two oracles differ, the specification decides:
+
+| op | difference | taken |
+|---|---|---|
+| arithmetic | XLA's CPU code reads and writes subnormal numbers as zeros | reference interpreter |
+| compare, sort | the reference interpreter takes a total order of floats for the partial one | XLA |
+| convolution | the reference interpreter stops where a result has its features before its batch | XLA |
+| divide, remainder | by zero and out of range is left open for integers | XLA, which we promise to follow |
+| dot_general | the reference interpreter multiplies integers before it widens them | XLA |
+| dynamic slices, gather | the reference interpreter reads large unsigned indices as negative | XLA |
+| power | XLA reads only the lowest bits of an integer exponent | reference interpreter |
+| scatter | XLA drops all of a window that is partly outside | reference interpreter |
+| select_and_scatter | the reference interpreter adds an initial value once for each window; left open | XLA |
+| top_k | the order of NaN is left open | XLA |
+
 `CASES=long` makes about ten times as many cases.
 """
 
@@ -51,17 +66,15 @@ TOLERANCES = {
     "chlo.asinh": STEPS,
     "chlo.atan": LIBRARY,
     "chlo.atanh": STEPS,
-    "chlo.bessel_i1e": Tolerance("a series of some thirty rounded terms", f64=8),
-    "chlo.cosh": LIBRARY,
-    "chlo.digamma": Tolerance(
-        "some twelve partial sums of up to three, which cancel near the roots", f64=4, epsilons=16
-    ),
+    "chlo.bessel_i1e": Tolerance("a series of some thirty rounded terms", f64=10),
+    "chlo.cosh": STEPS,
+    "chlo.digamma": Tolerance("partial sums of up to twenty, which cancel near the roots", f64=8, epsilons=32),
     "chlo.erf": LIBRARY,
     "chlo.erf_inv": STEPS,
     "chlo.erfc": STEPS,
     "chlo.lgamma": Tolerance("terms around one cancel near the roots", f64=4, epsilons=8),
-    "chlo.polygamma": Tolerance("a factorial times zeta, or digamma", f64=8, epsilons=16),
-    "chlo.sinh": LIBRARY,
+    "chlo.polygamma": Tolerance("a factorial times zeta, or digamma", f64=8, epsilons=32),
+    "chlo.sinh": STEPS,
     "chlo.zeta": Tolerance("a series of some twenty rounded terms", f64=8),
     "stablehlo.atan2": LIBRARY,
     "stablehlo.batch_norm_grad": ALGEBRA,
