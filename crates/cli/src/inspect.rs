@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshwright::program::{Op, Program, Type, ValueId};
+use meshwright::program::{Argument, ArgumentClass, Op, Program, Type, ValueId};
 use serde_json::json;
 
 use crate::error::{Answer, Error};
@@ -48,6 +48,11 @@ struct Summary<'a> {
     model: &'a Model,
     /// Most frequent first, ties in the order of the alphabet.
     operations: Vec<(&'a str, usize)>,
+    /// For each argument, the result that is its next value.
+    pairs: Vec<Option<usize>>,
+    /// For each argument, what it is for.
+    classes: Vec<ArgumentClass>,
+    /// The classes that have arguments.
     arguments: Vec<Class>,
     results: Class,
     loops: Vec<Loop<'a>>,
@@ -79,12 +84,15 @@ impl<'a> Summary<'a> {
         let body = program.body();
         let file = || path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let name = if program.name.is_empty() { file() } else { program.name.clone() };
-        let donated = program.arguments.iter().filter(|argument| is_donated(argument)).count();
+        let pairs = program.state_pairs();
+        let classes = program.argument_classes(&pairs);
         Summary {
             name,
             model,
             operations: operations(program),
-            arguments: vec![Class::new("arguments", program, &body.arguments, donated)],
+            arguments: argument_classes(program, &classes),
+            pairs,
+            classes,
             results: Class::new("results", program, &body.results, 0),
             loops: loops(program),
         }
@@ -147,7 +155,7 @@ impl<'a> Summary<'a> {
             "operations": {"total": program.ops.len(), "by_name": by_name},
             "arguments": {
                 "classes": self.arguments.iter().map(Class::to_json).collect::<Vec<_>>(),
-                "values": argument_list(program),
+                "values": argument_list(self),
             },
             "results": {
                 "classes": [self.results.to_json()],
@@ -180,6 +188,27 @@ impl Class {
     }
 }
 
+fn argument_classes(program: &Program, classes: &[ArgumentClass]) -> Vec<Class> {
+    let mut found = Vec::new();
+    for class in [ArgumentClass::Parameter, ArgumentClass::State, ArgumentClass::Input] {
+        let members = || classes.iter().enumerate().filter(|(_, each)| **each == class).map(|(index, _)| index);
+        let values: Vec<ValueId> = members().map(|index| program.body().arguments[index]).collect();
+        let donated = members().filter(|index| is_donated(&program.arguments[*index])).count();
+        if !values.is_empty() {
+            found.push(Class::new(class_name(class), program, &values, donated));
+        }
+    }
+    found
+}
+
+fn class_name(class: ArgumentClass) -> &'static str {
+    match class {
+        ArgumentClass::Parameter => "parameters",
+        ArgumentClass::State => "state",
+        ArgumentClass::Input => "inputs",
+    }
+}
+
 fn operations(program: &Program) -> Vec<(&str, usize)> {
     let mut counts = BTreeMap::new();
     for (_, operation) in program.ops.iter() {
@@ -202,21 +231,22 @@ fn loops(program: &Program) -> Vec<Loop<'_>> {
         .collect()
 }
 
-fn argument_list(program: &Program) -> Vec<serde_json::Value> {
+fn argument_list(summary: &Summary<'_>) -> Vec<serde_json::Value> {
+    let program = &summary.model.program;
     let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
-    let arguments = program.arguments.iter().zip(&program.body().arguments).zip(names);
-    arguments
-        .map(|((argument, value), name)| {
-            let ty = program.ty(*value);
-            json!({
-                "name": name,
-                "type": ty.to_string(),
-                "bytes": ty.bytes(),
-                "donated": is_donated(argument),
-                "alias": argument.alias,
-            })
+    let list = names.into_iter().zip(&program.arguments).zip(&program.body().arguments).enumerate();
+    list.map(|(index, ((name, argument), value))| {
+        let ty = program.ty(*value);
+        json!({
+            "name": name,
+            "type": ty.to_string(),
+            "bytes": ty.bytes(),
+            "class": class_name(summary.classes[index]),
+            "next": summary.pairs[index],
+            "donated": is_donated(argument),
         })
-        .collect()
+    })
+    .collect()
 }
 
 fn result_list(program: &Program) -> Vec<serde_json::Value> {
@@ -230,7 +260,7 @@ fn result_list(program: &Program) -> Vec<serde_json::Value> {
         .collect()
 }
 
-fn is_donated(argument: &meshwright::program::Argument) -> bool {
+fn is_donated(argument: &Argument) -> bool {
     argument.donated || argument.alias.is_some()
 }
 

@@ -162,7 +162,7 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
         })),
         "stablehlo.sort" => {
             let dim = fields.integer_or(&["dimension"], -1)?;
-            Op::Sort { dim: fields.from_end(dim)?, stable: fields.flag(&["is_stable"])? }
+            Op::Sort { dim: fields.counted_from_end(dim)?, stable: fields.flag(&["is_stable"])? }
         }
         "stablehlo.transpose" => Op::Transpose { permutation: fields.sizes(&["permutation", "dims"])? },
         "stablehlo.triangular_solve" => Op::TriangularSolve(TriangularSolve {

@@ -57,8 +57,6 @@ impl<'a> Cursor<'a> {
     pub(super) fn peek(&mut self) -> u8 {
         if !matches!(self.byte(), b'!'..=b'.' | b'0'..=b'~') {
             self.skip_space();
-        } else if self.byte() == b'/' {
-            self.skip_space();
         }
         self.byte()
     }

@@ -26,7 +26,8 @@ pub(super) fn dot_general(
     let right = permute(right, &[&op.rhs_batch, &op.rhs_contract, &right_free]);
     let data = match (&left.data, &right.data) {
         (Data::Float(left), Data::Float(right)) => {
-            Data::Float(multiply_batches(left, right, [batch, rows, inner, columns], multiply_floats))
+            let multiply = float_multiply(result.dtype, wide);
+            Data::Float(multiply_batches(left, right, [batch, rows, inner, columns], multiply))
         }
         (Data::Integer(left), Data::Integer(right)) => {
             Data::Integer(multiply_batches(left, right, [batch, rows, inner, columns], multiply_integers))
@@ -56,7 +57,7 @@ pub(super) fn convolution(
             (&kernel.ty.shape, kernel_values),
             (&shape, output),
             op,
-            multiply_floats,
+            float_multiply(result.dtype, wide),
         ),
         (Data::Integer(input_values), Data::Integer(kernel_values), Data::Integer(output)) => convolve(
             (&input.ty.shape, input_values),
@@ -119,7 +120,7 @@ pub(super) fn attention(operands: &[Arc<Tensor>], op: &Attention, result: &Type,
             if largest == f64::NEG_INFINITY {
                 continue;
             }
-            scores.iter_mut().for_each(|score| *score = (*score - largest).exp());
+            scores.iter_mut().for_each(|score| *score = libm::exp(*score - largest));
             let total: f64 = scores.iter().sum();
             let output = &mut output[position * depth..][..depth];
             for (column, score) in scores.iter().enumerate() {
@@ -136,7 +137,16 @@ pub(super) fn attention(operands: &[Arc<Tensor>], op: &Attention, result: &Type,
 /// result (rows, columns).
 type Multiply<T> = fn(&[T], &[T], &mut [T], [usize; 3]);
 
-fn multiply_floats(left: &[f64], right: &[f64], result: &mut [f64], sizes: [usize; 3]) {
+/// Sums are kept in `f32` for that type and the narrower ones, as engines do.
+fn float_multiply(dtype: DType, wide: bool) -> Multiply<f64> {
+    if wide || dtype == DType::F64 { multiply_doubles } else { multiply_singles }
+}
+
+fn multiply_singles(left: &[f64], right: &[f64], result: &mut [f64], sizes: [usize; 3]) {
+    multiply(left, right, result, sizes, |sum, a, b| f64::from(sum as f32 + a as f32 * b as f32));
+}
+
+fn multiply_doubles(left: &[f64], right: &[f64], result: &mut [f64], sizes: [usize; 3]) {
     multiply(left, right, result, sizes, |sum, a, b| sum + a * b);
 }
 

@@ -10,7 +10,8 @@ use crate::program::{Binary, DType, DTypeKind, Direction, Order, Type, Unary};
 
 use super::special;
 use super::tensor::{
-    Data, Tensor, decode_float, encode_float, into_tensor, mask, round, round_one, unsupported, wrap, wrap_one,
+    Data, Tensor, decode_float, encode_float, into_tensor, mask, round, round_one, rounding, unsupported, wrap,
+    wrap_one,
 };
 
 pub(super) fn unary(op: Unary, operand: Arc<Tensor>, result: &Type, wide: bool) -> Result<Tensor, String> {
@@ -137,42 +138,42 @@ pub(super) fn bitcast_convert(operand: &Tensor, result: &Type) -> Result<Tensor,
 pub(super) fn unary_float(op: Unary, dtype: DType, wide: bool, values: &mut [f64]) -> Result<(), String> {
     match op {
         Unary::Abs => map(values, f64::abs),
-        Unary::Acos => map(values, f64::acos),
+        Unary::Acos => map(values, libm::acos),
         // The library's function gives a number for some arguments below its domain.
         Unary::Acosh => map(values, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }),
-        Unary::Asin => map(values, f64::asin),
+        Unary::Asin => map(values, libm::asin),
         Unary::Asinh => map(values, libm::asinh),
-        Unary::Atan => map(values, f64::atan),
+        Unary::Atan => map(values, libm::atan),
         Unary::Atanh => map(values, libm::atanh),
         Unary::BesselI1e => map(values, special::bessel_i1e),
-        Unary::Cbrt => map(values, f64::cbrt),
+        Unary::Cbrt => map(values, libm::cbrt),
         Unary::Ceil => map(values, f64::ceil),
         Unary::Conj | Unary::Real => {}
-        Unary::Cosh => map(values, f64::cosh),
-        Unary::Cosine => map(values, f64::cos),
+        Unary::Cosh => map(values, |x| special::cosh(x, rounding(widened(dtype), wide))),
+        Unary::Cosine => map(values, libm::cos),
         Unary::Digamma => map(values, special::digamma),
         Unary::Erf => map(values, libm::erf),
         Unary::ErfInv => map(values, special::erf_inv),
         Unary::Erfc => map(values, libm::erfc),
-        Unary::Exponential => map(values, f64::exp),
-        Unary::ExponentialMinusOne => map(values, f64::exp_m1),
+        Unary::Exponential => map(values, libm::exp),
+        Unary::ExponentialMinusOne => map(values, libm::expm1),
         Unary::Floor => map(values, f64::floor),
         Unary::Imag => map(values, |_| 0.0),
         Unary::Lgamma => map(values, special::lgamma),
-        Unary::Log => map(values, f64::ln),
-        Unary::LogPlusOne => map(values, f64::ln_1p),
-        Unary::Logistic => map(values, |x| 1.0 / (1.0 + (-x).exp())),
+        Unary::Log => map(values, libm::log),
+        Unary::LogPlusOne => map(values, libm::log1p),
+        Unary::Logistic => map(values, |x| 1.0 / (1.0 + libm::exp(-x))),
         Unary::Negate => map(values, |x| -x),
         Unary::RoundNearestAfz => map(values, f64::round),
         Unary::RoundNearestEven => map(values, f64::round_ties_even),
         Unary::Rsqrt => map(values, |x| 1.0 / x.sqrt()),
         Unary::Sign => map(values, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
-        Unary::Sine => map(values, f64::sin),
-        Unary::Sinh => map(values, f64::sinh),
+        Unary::Sine => map(values, libm::sin),
+        Unary::Sinh => map(values, |x| special::sinh(x, rounding(widened(dtype), wide))),
         Unary::Sqrt => map(values, f64::sqrt),
         Unary::Square => map(values, |x| x * x),
-        Unary::Tan => map(values, f64::tan),
-        Unary::Tanh => map(values, f64::tanh),
+        Unary::Tan => map(values, libm::tan),
+        Unary::Tanh => map(values, libm::tanh),
         Unary::CountLeadingZeros
         | Unary::IsFinite
         | Unary::IsInf
@@ -183,6 +184,11 @@ pub(super) fn unary_float(op: Unary, dtype: DType, wide: bool, values: &mut [f64
     }
     round(dtype, wide, values);
     Ok(())
+}
+
+/// The type that `chlo` expands a function in: nothing narrower than `f32`.
+fn widened(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
 pub(super) fn unary_integer(op: Unary, dtype: DType, values: &mut [i64]) -> Result<(), String> {
@@ -224,7 +230,7 @@ pub(super) fn binary_float(
         Binary::Multiply => zip(left, right, |a, b| a * b),
         Binary::NextAfter => zip(left, right, |a, b| special::next_after(dtype, a, b)),
         Binary::Polygamma => zip(left, right, special::polygamma),
-        Binary::Power => zip(left, right, f64::powf),
+        Binary::Power => zip(left, right, libm::pow),
         Binary::Remainder => zip(left, right, |a, b| a % b),
         Binary::Subtract => zip(left, right, |a, b| a - b),
         Binary::Zeta => zip(left, right, special::zeta),

@@ -8,7 +8,7 @@ use super::control::Machine;
 use super::elementwise::{maximum, minimum};
 use super::lanes::{Function, Simple, simple};
 use super::shape::{join, place, split, strides, view};
-use super::tensor::{Data, Tensor, into_tensor, round, wrap};
+use super::tensor::{Data, Tensor, into_tensor, rounding, wrap};
 
 /// The start is moved so that the slice lies inside the operand.
 pub(super) fn dynamic_slice(operands: &[Arc<Tensor>], result: &Type) -> Result<Tensor, String> {
@@ -247,17 +247,15 @@ fn scatter_simple(
     let dtype = tensor.ty.dtype;
     match (&mut tensor.data, &update.data) {
         (Data::Float(values), Data::Float(updates)) => {
+            let step = rounding(dtype, wide);
             match simple {
                 Simple::First => {}
                 Simple::Second => apply(values, updates, targets, |_, new| new),
-                Simple::Combine(Binary::Add) => apply(values, updates, targets, |old, new| old + new),
-                Simple::Combine(Binary::Multiply) => apply(values, updates, targets, |old, new| old * new),
+                Simple::Combine(Binary::Add) => apply(values, updates, targets, |old, new| step(old + new)),
+                Simple::Combine(Binary::Multiply) => apply(values, updates, targets, |old, new| step(old * new)),
                 Simple::Combine(Binary::Maximum) => apply(values, updates, targets, maximum),
                 Simple::Combine(Binary::Minimum) => apply(values, updates, targets, minimum),
                 Simple::Combine(_) => return false,
-            }
-            if matches!(simple, Simple::Combine(Binary::Add | Binary::Multiply)) {
-                round(dtype, wide, values);
             }
         }
         (Data::Integer(values), Data::Integer(updates)) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::program::{BatchNorm, TransposeA, TriangularSolve, Type};
 
-use super::tensor::{Tensor, round};
+use super::tensor::{Tensor, round, rounding};
 
 /// The factor of a positive definite matrix; the other triangle is zero. A matrix that is not
 /// positive definite gives NaNs.
@@ -15,20 +15,22 @@ pub(super) fn cholesky(operand: &Tensor, lower: bool, wide: bool) -> Result<Tens
     if size == 0 {
         return Ok(Tensor::float(operand.ty.clone(), result));
     }
+    let step = rounding(operand.ty.dtype, wide);
     for (matrix, factor) in values.chunks_exact(size * size).zip(result.chunks_exact_mut(size * size)) {
         // Only the triangle that is asked for is read.
         let at = |row: usize, column: usize| if lower { row * size + column } else { column * size + row };
         for column in 0..size {
-            let square: f64 = (0..column).map(|k| factor[at(column, k)] * factor[at(column, k)]).sum();
-            let diagonal = (matrix[at(column, column)] - square).sqrt();
+            let square =
+                (0..column).fold(0.0, |sum, k| step(sum + step(factor[at(column, k)] * factor[at(column, k)])));
+            let diagonal = step(step(matrix[at(column, column)] - square).sqrt());
             factor[at(column, column)] = diagonal;
             for row in column + 1..size {
-                let product: f64 = (0..column).map(|k| factor[at(row, k)] * factor[at(column, k)]).sum();
-                factor[at(row, column)] = (matrix[at(row, column)] - product) / diagonal;
+                let product =
+                    (0..column).fold(0.0, |sum, k| step(sum + step(factor[at(row, k)] * factor[at(column, k)])));
+                factor[at(row, column)] = step(step(matrix[at(row, column)] - product) / diagonal);
             }
         }
     }
-    round(operand.ty.dtype, wide, &mut result);
     Ok(Tensor::float(operand.ty.clone(), result))
 }
 
@@ -44,6 +46,7 @@ pub(super) fn triangular_solve(a: &Tensor, b: &Tensor, op: TriangularSolve, wide
         return Ok(Tensor::float(b.ty.clone(), result));
     }
     // From the right the equation is that of the transposed matrix from the left.
+    let rounded = rounding(b.ty.dtype, wide);
     let flip = transposed == op.left_side;
     let forward = op.lower != flip;
     for (a, x) in a_values.chunks_exact(size * size).zip(result.chunks_exact_mut(rows * columns)) {
@@ -54,16 +57,16 @@ pub(super) fn triangular_solve(a: &Tensor, b: &Tensor, op: TriangularSolve, wide
             for index in 0..size {
                 let row = if forward { index } else { size - 1 - index };
                 let known = if forward { 0..row } else { row + 1..size };
-                let sum: f64 = known.map(|k| coefficient(row, k) * x[side * stride + k * step]).sum();
+                let product = |k: usize| rounded(coefficient(row, k) * x[side * stride + k * step]);
+                let sum = known.fold(0.0, |sum, k| rounded(sum + product(k)));
                 let slot = &mut x[side * stride + row * step];
-                *slot -= sum;
+                *slot = rounded(*slot - sum);
                 if !op.unit_diagonal {
-                    *slot /= coefficient(row, row);
+                    *slot = rounded(*slot / coefficient(row, row));
                 }
             }
         }
     }
-    round(b.ty.dtype, wide, &mut result);
     Ok(Tensor::float(b.ty.clone(), result))
 }
 

@@ -26,7 +26,7 @@ pub use tensor::{Data, Tensor, generate};
 
 use std::sync::Arc;
 
-use crate::program::{LocationId, Op, Operation, Program, Unary};
+use crate::program::{Collective, DType, LocationId, Op, Operation, Program, Unary};
 
 use control::Machine;
 use tensor::{into_tensor, unsupported};
@@ -95,9 +95,9 @@ fn apply<'p>(
     let one = |tensor: Tensor| Ok(vec![Arc::new(tensor)]);
     match &operation.op {
         Op::AfterAll => one(Tensor::zeros(types[0])),
-        Op::AllGather(gather) => alone(&operation.op, gather.collective.groups.len(), operands, &types),
-        Op::AllReduce(collective) => alone(&operation.op, collective.groups.len(), operands, &types),
-        Op::AllToAll(exchange) => alone(&operation.op, exchange.collective.groups.len(), operands, &types),
+        Op::AllGather(gather) => alone(machine, operation, &gather.collective, operands),
+        Op::AllReduce(collective) => alone(machine, operation, collective, operands),
+        Op::AllToAll(exchange) => alone(machine, operation, &exchange.collective, operands),
         Op::Attention(attention) => one(contract::attention(&operands, attention, types[0], wide)?),
         Op::BatchNormGrad(norm) => linear::batch_norm_grad(&operands, *norm, &types, wide),
         Op::BatchNormInference(norm) => linear::batch_norm_inference(&operands, *norm, wide),
@@ -121,7 +121,7 @@ fn apply<'p>(
             let [low, value, high] = triple(operands)?;
             one(elementwise::clamp(&low, value, &high)?)
         }
-        Op::CollectiveBroadcast(collective) => alone(&operation.op, collective.groups.len(), operands, &types),
+        Op::CollectiveBroadcast(collective) => alone(machine, operation, collective, operands),
         Op::CollectivePermute(permute) => {
             // Who receives nothing gets zeros.
             if permute.pairs.iter().any(|&pair| pair != (0, 0)) {
@@ -143,7 +143,7 @@ fn apply<'p>(
         Op::DotGeneral(dot) => one(contract::dot_general(operand(0), operand(1), dot, types[0], wide)?),
         Op::DynamicSlice { .. } => one(index::dynamic_slice(&operands, types[0])?),
         Op::DynamicUpdateSlice => one(index::dynamic_update_slice(operands)?),
-        Op::Fft { .. } => Err(unsupported(crate::program::DType::Complex64)),
+        Op::Fft { .. } => Err(unsupported(DType::Complex64)),
         Op::Gather(gather) => one(index::gather(operand(0), operand(1), gather, types[0])?),
         Op::If => Err("a branch outside the machine".to_owned()),
         Op::Infeed(_) => Err("an infeed has nothing to read from here".to_owned()),
@@ -159,7 +159,7 @@ fn apply<'p>(
         Op::ReducePrecision { exponent_bits, mantissa_bits } => {
             one(elementwise::reduce_precision(only(operands)?, *exponent_bits, *mantissa_bits)?)
         }
-        Op::ReduceScatter(scatter) => alone(&operation.op, scatter.collective.groups.len(), operands, &types),
+        Op::ReduceScatter(scatter) => alone(machine, operation, &scatter.collective, operands),
         Op::ReduceWindow(window) => window::reduce_window(machine, operation, &operands, window),
         Op::Reshape { .. } => one(shape::reshape(only(operands)?, types[0])),
         Op::Reverse { dims } => one(shape::reverse(operand(0), dims)),
@@ -188,15 +188,19 @@ fn apply<'p>(
     }
 }
 
-/// A collective of one process is the identity.
+/// A collective of one process is the identity. Without groups all processes take part; negative
+/// ids only fill groups up to a common size.
 fn alone(
-    op: &Op,
-    groups: usize,
+    machine: &Machine<'_>,
+    operation: &Operation,
+    collective: &Collective,
     operands: Vec<Arc<Tensor>>,
-    types: &[&crate::program::Type],
 ) -> Result<Vec<Arc<Tensor>>, String> {
-    let same = operands.iter().zip(types).all(|(operand, &ty)| &operand.ty == ty);
-    if groups > 1 || !same { Err(several_processes(op)) } else { Ok(operands) }
+    let program = machine.program;
+    let members = collective.groups.iter().map(|group| group.iter().filter(|&&id| id >= 0).count());
+    let members = members.max().unwrap_or(program.replicas * program.partitions);
+    let same = operands.iter().zip(&operation.results).all(|(operand, &result)| &operand.ty == program.ty(result));
+    if members > 1 || !same { Err(several_processes(&operation.op)) } else { Ok(operands) }
 }
 
 fn several_processes(op: &Op) -> String {

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 use std::sync::Arc;
 
-use crate::program::{Algorithm, Distribution, Type};
+use crate::program::{Algorithm, DType, Distribution, Type};
 
 use super::elementwise::convert;
 use super::shape::view;
@@ -29,8 +29,8 @@ pub(super) fn rng(
             let value = |index: usize| match distribution {
                 Distribution::Uniform => a + (b - a) * uniform(index, 0),
                 Distribution::Normal => {
-                    let radius = (-2.0 * (1.0 - uniform(index, 0)).ln()).sqrt();
-                    a + b * radius * (2.0 * PI * uniform(index, 1)).cos()
+                    let radius = (-2.0 * libm::log(1.0 - uniform(index, 0))).sqrt();
+                    a + b * radius * libm::cos(2.0 * PI * uniform(index, 1))
                 }
             };
             let mut values: Vec<f64> = (0..result.elements()).map(value).collect();
@@ -83,9 +83,9 @@ pub(super) fn rng_bit_generator(
     if result.dtype.is_float() {
         // Bits of a float type are read as that type.
         let integer = match bits {
-            64 => crate::program::DType::U64,
-            32 => crate::program::DType::U32,
-            _ => crate::program::DType::U16,
+            64 => DType::U64,
+            32 => DType::U32,
+            _ => DType::U16,
         };
         let bits = Tensor::integer(result.with_dtype(integer), values);
         return Ok(vec![Arc::new(state), Arc::new(super::elementwise::bitcast_convert(&bits, result)?)]);
@@ -135,7 +135,7 @@ fn three_fry_bits(state: &[u64], result: &Type, bits: usize) -> Result<(Vec<u64>
     }
     let mut padded_shape = shape.to_vec();
     padded_shape[split] = 2 * half[split];
-    let whole = Tensor::integer(Type::new(crate::program::DType::U32, &padded_shape), padded);
+    let whole = Tensor::integer(Type::new(DType::U32, &padded_shape), padded);
     let cut = view(&whole, &whole.ty.with_shape(shape), &super::shape::strides(&padded_shape), 0);
     Ok((cut.integers()?.iter().map(|&value| value as u64).collect(), advanced(blocks)))
 }
@@ -201,7 +201,6 @@ fn philox(key: u64, counter: u128) -> [u32; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::DType;
 
     /// Expected bits are XLA's on a CPU, through `jax.lax.rng_bit_generator`.
     #[track_caller]

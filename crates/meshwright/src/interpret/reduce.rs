@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::program::{Binary, Operation, Type};
+use crate::program::{Binary, DType, Operation, Type};
 
 use super::control::Machine;
 use super::elementwise::{binary_integer, maximum, minimum};
 use super::lanes::{Function, Simple, simple};
 use super::shape::{strides, view};
-use super::tensor::{Data, Tensor, round};
+use super::tensor::{Data, Tensor, rounding};
 
-/// Reduces in row-major order of the reduced dimensions, all results side by side. Sums and
-/// products of floats are kept in `f64` until the end.
+/// Reduces in row-major order of the reduced dimensions, all results side by side. Each step is
+/// rounded to the element type, since it is an op of that type.
 pub(super) fn reduce<'p>(
     machine: &mut Machine<'p>,
     operation: &'p Operation,
@@ -83,14 +83,17 @@ fn reduce_simple(
     let dtype = sum.ty.dtype;
     match (&mut sum.data, &rows.data) {
         (Data::Float(sums), Data::Float(rows)) => {
+            let step = rounding(dtype, wide);
             match binary {
-                Binary::Add => fold(sums, rows, lanes, steps, |sum, x| sum + x),
-                Binary::Multiply => fold(sums, rows, lanes, steps, |sum, x| sum * x),
+                Binary::Add if dtype == DType::F32 && !wide => {
+                    fold(sums, rows, lanes, steps, |sum, x| f64::from((sum + x) as f32));
+                }
+                Binary::Add => fold(sums, rows, lanes, steps, |sum, x| step(sum + x)),
+                Binary::Multiply => fold(sums, rows, lanes, steps, |sum, x| step(sum * x)),
                 Binary::Maximum => fold(sums, rows, lanes, steps, maximum),
                 Binary::Minimum => fold(sums, rows, lanes, steps, minimum),
                 _ => return Ok(false),
             }
-            round(dtype, wide, sums);
         }
         (Data::Integer(sums), Data::Integer(rows)) => {
             if lanes > 0 {

@@ -11,6 +11,28 @@ pub(super) fn lgamma(x: f64) -> f64 {
     if x.is_infinite() { f64::INFINITY } else { libm::lgamma(x) }
 }
 
+/// As `chlo` expands it, step by step in the element type: halves of two exponentials, with the
+/// half inside so that neither overflows too early.
+pub(super) fn cosh(x: f64, step: fn(f64) -> f64) -> f64 {
+    let [rising, falling] = half_exponentials(x, step);
+    step(rising + falling)
+}
+
+/// As `chlo` expands it: like [`cosh`], and near zero through `expm1`, where exponentials cancel.
+pub(super) fn sinh(x: f64, step: fn(f64) -> f64) -> f64 {
+    if x.abs() < 1.0 {
+        let grown = step(libm::expm1(x));
+        return step(0.5 * step(grown + step(grown / step(grown + 1.0))));
+    }
+    let [rising, falling] = half_exponentials(x, step);
+    step(rising - falling)
+}
+
+fn half_exponentials(x: f64, step: fn(f64) -> f64) -> [f64; 2] {
+    let half = step(libm::log(0.5));
+    [step(libm::exp(step(x + half))), step(libm::exp(step(half - x)))]
+}
+
 /// The derivative of `lgamma`.
 pub(super) fn digamma(x: f64) -> f64 {
     if x.is_nan() || x == f64::NEG_INFINITY {
@@ -22,7 +44,7 @@ pub(super) fn digamma(x: f64) -> f64 {
             return f64::NAN;
         }
         // Reflection, with the fraction reduced first so that the tangent stays exact.
-        return digamma(1.0 - x) - PI / (PI * (x - x.round())).tan();
+        return digamma(1.0 - x) - PI / libm::tan(PI * (x - x.round()));
     }
     let (mut x, mut result) = (x, 0.0);
     while x < 12.0 {
@@ -42,7 +64,7 @@ pub(super) fn digamma(x: f64) -> f64 {
         -3617.0 / 8160.0,
     ];
     let series = COEFFICIENTS.iter().rev().fold(0.0, |sum, coefficient| (sum + coefficient) * inverse);
-    result + x.ln() - 0.5 / x - series
+    result + libm::log(x) - 0.5 / x - series
 }
 
 /// The inverse of `erf`: a closed approximation, then Newton's method with second-order steps.
@@ -56,7 +78,7 @@ pub(super) fn erf_inv(y: f64) -> f64 {
     if y == 0.0 {
         return y;
     }
-    let logarithm = (-y * y).ln_1p();
+    let logarithm = libm::log1p(-y * y);
     let a = 0.147;
     let term = 2.0 / (PI * a) + 0.5 * logarithm;
     let mut x = ((term * term - logarithm / a).sqrt() - term).sqrt();
@@ -64,7 +86,7 @@ pub(super) fn erf_inv(y: f64) -> f64 {
     for _ in 0..4 {
         // Near one the complement keeps the digits that `erf` would lose.
         let error = if magnitude > 0.5 { (1.0 - magnitude) - libm::erfc(x) } else { libm::erf(x) - magnitude };
-        let step = error / (FRAC_2_SQRT_PI * (-x * x).exp());
+        let step = error / (FRAC_2_SQRT_PI * libm::exp(-x * x));
         x -= step / (1.0 + x * step);
     }
     x.copysign(y)
@@ -85,7 +107,7 @@ pub(super) fn bessel_i1e(x: f64) -> f64 {
             sum += term;
             k += 1.0;
         }
-        sum * (-z).exp()
+        sum * libm::exp(-z)
     } else if z.is_infinite() {
         0.0
     } else {
@@ -127,7 +149,7 @@ pub(super) fn zeta(x: f64, q: f64) -> f64 {
     let mut base = q;
     let mut count = 0;
     while count < 12 || base <= 12.0 {
-        let term = base.powf(-x);
+        let term = libm::pow(base, -x);
         sum += term;
         base += 1.0;
         count += 1;
@@ -139,7 +161,7 @@ pub(super) fn zeta(x: f64, q: f64) -> f64 {
             return f64::NAN;
         }
     }
-    let power = base.powf(-x);
+    let power = libm::pow(base, -x);
     sum += base * power / (x - 1.0) + 0.5 * power;
     // B_2k / (2k)!
     const COEFFICIENTS: [f64; 12] = [
@@ -182,7 +204,7 @@ pub(super) fn polygamma(order: f64, x: f64) -> f64 {
     if order < 150.0 {
         sign * libm::tgamma(order + 1.0) * zeta(order + 1.0, x)
     } else {
-        sign * (libm::lgamma(order + 1.0) + zeta(order + 1.0, x).ln()).exp()
+        sign * libm::exp(libm::lgamma(order + 1.0) + libm::log(zeta(order + 1.0, x)))
     }
 }
 

@@ -168,6 +168,17 @@ pub(super) fn round_one(dtype: DType, wide: bool, value: f64) -> f64 {
     one[0]
 }
 
+/// What rounds one value to the nearest of the element type.
+pub(super) fn rounding(dtype: DType, wide: bool) -> fn(f64) -> f64 {
+    match dtype {
+        _ if wide => |value| value,
+        DType::F32 => |value| f64::from(value as f32),
+        DType::BF16 => |value| round_to(value, 8, 7),
+        DType::F16 => |value| round_to(value, 5, 10),
+        _ => |value| value,
+    }
+}
+
 /// Rounds to an IEEE format with that many exponent and mantissa bits, subnormals and overflow to
 /// infinity included. It goes straight from `f64`: a stop in between would round twice.
 pub(super) fn round_to(value: f64, exponent_bits: u32, mantissa_bits: u32) -> f64 {

@@ -1,8 +1,8 @@
 //! Whole programs, made by hand. Expected values are jax's or numpy's unless a case says otherwise.
 
 use crate::program::{
-    Argument, Attention, BatchNorm, Binary, Check, CustomCall, DType, Direction, Literal, LocationId, Op, Order,
-    Program, ResultInfo, Type, Unary, ValueId,
+    Argument, Attention, BatchNorm, Binary, Check, Collective, CustomCall, DType, Direction, Literal, LocationId, Op,
+    Order, Program, ResultInfo, Type, Unary, ValueId,
 };
 
 use super::{Data, Evaluation, Options, Tensor, evaluate};
@@ -178,13 +178,22 @@ fn what_has_no_meaning_says_so() {
         rule: None,
     };
     check(Op::CustomCall(Box::new(call)), floats(&[], &[1.0]), "custom call `mine` has no meaning here");
+    let collective = |groups| Collective { groups, channel: 0, global_ids: false };
+    let several = "`stablehlo.all_reduce` over more than one process is not supported by the interpreter";
+    check(Op::AllReduce(Box::new(collective(vec![vec![0, 1]]))), floats(&[], &[1.0]), several);
+    let alone = Op::AllReduce(Box::new(collective(vec![vec![0]])));
+    assert_eq!(run(alone, &[floats(&[], &[1.0])], &[Type::scalar(DType::F32)]), [Data::Float(vec![1.0])]);
 }
 
 #[test]
 fn types_without_arithmetic_are_moved() {
     let ty = Type::new(DType::F8E5M2, &[2, 2]);
     let tensor = Tensor { ty: ty.clone(), data: Data::Raw(vec![1, 2, 3, 4]) };
-    let transposed = run(Op::Transpose { permutation: smallvec::smallvec![1, 0] }, &[tensor.clone()], &[ty.clone()]);
+    let transposed = run(
+        Op::Transpose { permutation: smallvec::smallvec![1, 0] },
+        std::slice::from_ref(&tensor),
+        std::slice::from_ref(&ty),
+    );
     assert_eq!(transposed, [Data::Raw(vec![1, 3, 2, 4])]);
     let reversed = run(Op::Reverse { dims: smallvec::smallvec![0] }, &[tensor], &[ty]);
     assert_eq!(reversed, [Data::Raw(vec![3, 4, 1, 2])]);

@@ -9,7 +9,7 @@ use super::elementwise::{maximum, minimum};
 use super::index::{for_each_index, read, write};
 use super::lanes::{Function, Simple, simple};
 use super::shape::{strides, view};
-use super::tensor::{Data, Tensor, round};
+use super::tensor::{Data, Tensor, rounding};
 
 /// Padding and the gaps of a dilated input count as the initial value, as in the specification.
 pub(super) fn reduce_window<'p>(
@@ -66,12 +66,12 @@ pub(super) fn reduce_window<'p>(
         if let (Data::Float(values), Data::Float(sums), Data::Float(initial), Some(combine)) =
             (&input.data, &mut sum.data, &initial.data, combine)
         {
+            let step = rounding(result.dtype, wide);
             for tap in &taps {
                 for (sum, source) in sums.iter_mut().zip(sources(tap)) {
-                    *sum = combine(*sum, source.map_or(initial[0], |source| values[source]));
+                    *sum = step(combine(*sum, source.map_or(initial[0], |source| values[source])));
                 }
             }
-            round(result.dtype, wide, sums);
             return Ok(sums_of(sum));
         }
     }
@@ -115,7 +115,7 @@ pub(super) fn select_and_scatter<'p>(
     let (mut left, mut right, mut sum, mut flag) = (zero(), zero(), zero(), Data::Integer(vec![0]));
     let mut windows = Vec::with_capacity(source.ty.elements());
     for_each_index(&source.ty.shape, |at| windows.push(at.to_vec()));
-    // A sum of floats is rounded once, at the end.
+    let step = rounding(dtype, machine.options.wide);
     let sums = simple(machine.program, operation.regions[1]) == Some(Simple::Combine(Binary::Add));
     for (position, at) in windows.iter().enumerate() {
         let mut selected: Option<usize> = None;
@@ -145,16 +145,13 @@ pub(super) fn select_and_scatter<'p>(
         }
         let Some(selected) = selected else { continue };
         if let (true, Data::Float(result), Data::Float(source)) = (sums, &mut result.data, &source.data) {
-            result[selected] += source[position];
+            result[selected] = step(result[selected] + source[position]);
             continue;
         }
         read(source, position, &mut right);
         read(&result, selected, &mut left);
         combine.call(machine, &[&left, &right], &types, &mut [&mut sum])?;
         write(&mut result, selected, &sum);
-    }
-    if let Data::Float(values) = &mut result.data {
-        round(dtype, machine.options.wide, values);
     }
     Ok(vec![Arc::new(result)])
 }

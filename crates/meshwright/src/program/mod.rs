@@ -9,6 +9,7 @@ mod literal;
 mod loops;
 mod op;
 mod print;
+mod state;
 mod types;
 mod unroll;
 mod verify;
@@ -20,6 +21,7 @@ pub use literal::{Literal, encode_number};
 pub use loops::{CountedLoop, Role};
 pub use op::*;
 pub use print::{AttentionForm, PrintOptions, print};
+pub use state::ArgumentClass;
 pub use types::{DType, DTypeKind, Dims, Shape, Type};
 pub use verify::VerifyError;
 
