@@ -136,7 +136,6 @@ PRECISE = {
     "chlo.atan": mpmath.atan,
     "chlo.atanh": mpmath.atanh,
     "chlo.bessel_i1e": lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)),
-    "chlo.cosh": mpmath.cosh,
     "chlo.digamma": mpmath.digamma,
     "chlo.erf": mpmath.erf,
     "chlo.erf_inv": mpmath.erfinv,
@@ -144,7 +143,6 @@ PRECISE = {
     "chlo.erfc": lambda x: mpmath.erfc(min(x, 1000)),
     "chlo.lgamma": lambda x: mpmath.loggamma(x).real,
     "chlo.polygamma": lambda order, x: mpmath.polygamma(int(order), x),
-    "chlo.sinh": mpmath.sinh,
     "chlo.zeta": mpmath.zeta,
     "stablehlo.cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
 }
