@@ -1,7 +1,8 @@
-//! Chores of the repository: `cargo xtask test`.
+//! Chores of the repository: `cargo xtask test` and `cargo xtask bench`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to whoever started it")]
 
+mod bench;
 mod test;
 
 mod python;
@@ -15,10 +16,12 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "\
 Usage: cargo xtask test [--rust | --python]
+       cargo xtask bench
 
   test            build the command and run every test
   test --rust     only the tests in Rust
-  test --python   only the tests in Python";
+  test --python   only the tests in Python
+  bench           time the importer beside jaxlib's parser";
 
 fn main() -> ExitCode {
     match run() {
@@ -39,6 +42,7 @@ fn run() -> Result<bool> {
         ["test"] => Ok(test::run(&test::Steps { rust: true, python: true })),
         ["test", "--rust"] => Ok(test::run(&test::Steps { rust: true, python: false })),
         ["test", "--python"] => Ok(test::run(&test::Steps { rust: false, python: true })),
+        ["bench"] => bench::run().map(|()| true),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

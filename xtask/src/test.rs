@@ -68,7 +68,7 @@ fn command_path() -> Result<PathBuf> {
     Ok(target()?.join("release").join(format!("meshwright{}", env::consts::EXE_SUFFIX)))
 }
 
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 

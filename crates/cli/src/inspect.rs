@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshwright::program::{Argument, ArgumentClass, Op, Program, Type, ValueId};
+use meshwright::program::{Argument, ArgumentClass, Op, Program, Role, Type, ValueId};
 use serde_json::json;
 
 use crate::error::{Answer, Error};
@@ -14,7 +14,7 @@ use crate::output;
 use crate::table::{Table, bar, count, counted, size, terminal_width};
 use crate::tensors::names;
 
-/// Show what is in a model: operations, arguments, results, loops
+/// Show what is in a model: operations, arguments, results, layers, loops
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -54,7 +54,9 @@ struct Summary<'a> {
     classes: Vec<ArgumentClass>,
     /// The classes that have arguments.
     arguments: Vec<Class>,
-    results: Class,
+    /// Results that are the next values of arguments, and the others.
+    results: Vec<Class>,
+    layers: Vec<Layers<'a>>,
     loops: Vec<Loop<'a>>,
 }
 
@@ -75,13 +77,25 @@ struct Loop<'a> {
     trips: Option<usize>,
     /// Values that go from one turn to the next.
     carried: usize,
+    /// Those of them that hold one slice for each turn: read, and written.
+    stacked_inputs: usize,
+    stacked_outputs: usize,
+    scope: &'a str,
+}
+
+/// A stretch of the program that repeats.
+#[derive(Debug)]
+struct Layers<'a> {
+    count: usize,
+    /// Matrix products, convolutions and attentions in one of them.
+    heavy_operations: usize,
+    /// Where the first one starts.
     scope: &'a str,
 }
 
 impl<'a> Summary<'a> {
     fn new(path: &Path, model: &'a Model) -> Summary<'a> {
         let program = &model.program;
-        let body = program.body();
         let file = || path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let name = if program.name.is_empty() { file() } else { program.name.clone() };
         let pairs = program.state_pairs();
@@ -91,10 +105,11 @@ impl<'a> Summary<'a> {
             model,
             operations: operations(program),
             arguments: argument_classes(program, &classes),
-            pairs,
             classes,
-            results: Class::new("results", program, &body.results, 0),
+            results: result_classes(program, &pairs),
+            layers: layers(program),
             loops: loops(program),
+            pairs,
         }
     }
 
@@ -112,14 +127,25 @@ impl<'a> Summary<'a> {
         for class in &self.arguments {
             values.row(class.cells(count(class.donated)));
         }
-        values.row(self.results.cells(String::new()));
+        for class in &self.results {
+            values.row(class.cells(String::new()));
+        }
         let _ = writeln!(text, "{}", values.render(width));
 
+        if !self.layers.is_empty() {
+            let mut layers = Table::new(&["layers from", "count", "heavy operations each"]);
+            for each in &self.layers {
+                layers.row([shown_scope(each.scope).to_owned(), count(each.count), count(each.heavy_operations)]);
+            }
+            let _ = writeln!(text, "{}", layers.render(width));
+        }
+
         if !self.loops.is_empty() {
-            let mut loops = Table::new(&["loop", "trips", "carried values"]);
+            let mut loops = Table::new(&["loop", "trips", "carried", "stacked in", "stacked out"]);
             for each in &self.loops {
                 let trips = each.trips.map_or("unknown".to_owned(), count);
-                loops.row([shown_scope(each.scope).to_owned(), trips, count(each.carried)]);
+                let [inputs, outputs] = [each.stacked_inputs, each.stacked_outputs].map(count);
+                loops.row([shown_scope(each.scope).to_owned(), trips, count(each.carried), inputs, outputs]);
             }
             let _ = writeln!(text, "{}", loops.render(width));
         }
@@ -148,7 +174,20 @@ impl<'a> Summary<'a> {
         let loops: Vec<_> = self
             .loops
             .iter()
-            .map(|each| json!({"scope": each.scope, "trips": each.trips, "carried": each.carried}))
+            .map(|each| {
+                json!({
+                    "scope": each.scope,
+                    "trips": each.trips,
+                    "carried": each.carried,
+                    "stacked_inputs": each.stacked_inputs,
+                    "stacked_outputs": each.stacked_outputs,
+                })
+            })
+            .collect();
+        let layers: Vec<_> = self
+            .layers
+            .iter()
+            .map(|each| json!({"scope": each.scope, "count": each.count, "heavy_operations": each.heavy_operations}))
             .collect();
         json!({
             "name": self.name,
@@ -158,9 +197,10 @@ impl<'a> Summary<'a> {
                 "values": argument_list(self),
             },
             "results": {
-                "classes": [self.results.to_json()],
+                "classes": self.results.iter().map(Class::to_json).collect::<Vec<_>>(),
                 "values": result_list(program),
             },
+            "layers": layers,
             "loops": loops,
             "warnings": warnings,
         })
@@ -220,13 +260,40 @@ fn operations(program: &Program) -> Vec<(&str, usize)> {
     counts
 }
 
+fn result_classes(program: &Program, pairs: &[Option<usize>]) -> Vec<Class> {
+    let is_state = |index: &usize| pairs.contains(&Some(*index));
+    let (state, other): (Vec<usize>, Vec<usize>) = (0..program.results.len()).partition(is_state);
+    let values =
+        |indices: &[usize]| -> Vec<ValueId> { indices.iter().map(|index| program.body().results[*index]).collect() };
+    let classes = [("next state", state), ("results", other)];
+    let present = classes.iter().filter(|(_, indices)| !indices.is_empty());
+    present.map(|(name, indices)| Class::new(name, program, &values(indices), 0)).collect()
+}
+
+fn layers(program: &Program) -> Vec<Layers<'_>> {
+    let repeats = program.repeats().into_iter();
+    repeats
+        .map(|repeat| Layers {
+            count: repeat.count,
+            heavy_operations: repeat.ops.len(),
+            scope: &program.locations[program.ops[repeat.ops[0]].location].scope,
+        })
+        .collect()
+}
+
 fn loops(program: &Program) -> Vec<Loop<'_>> {
     let whiles = program.ops.iter().filter(|(_, operation)| operation.op == Op::While);
     whiles
-        .map(|(op, operation)| Loop {
-            trips: program.counted_loop(op).map(|counted| counted.trips),
-            carried: operation.operands.len(),
-            scope: &program.locations[operation.location].scope,
+        .map(|(op, operation)| {
+            let counted = program.counted_loop(op);
+            let roles = counted.as_ref().map_or(&[][..], |counted| &counted.roles);
+            Loop {
+                trips: counted.as_ref().map(|counted| counted.trips),
+                carried: operation.operands.len(),
+                stacked_inputs: roles.iter().filter(|role| matches!(role, Role::StackedInput { .. })).count(),
+                stacked_outputs: roles.iter().filter(|role| matches!(role, Role::StackedOutput { .. })).count(),
+                scope: &program.locations[operation.location].scope,
+            }
         })
         .collect()
 }

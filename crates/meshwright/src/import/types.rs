@@ -64,8 +64,7 @@ fn parse_tensor(cursor: &mut Cursor<'_>, start: usize) -> Parse<Type> {
     loop {
         match cursor.peek() {
             b'0'..=b'9' => {
-                let size = cursor.integer()?;
-                shape.push(usize::try_from(size).unwrap_or(usize::MAX));
+                shape.push(usize::try_from(cursor.integer()?).unwrap_or(usize::MAX));
                 if cursor.byte() != b'x' {
                     return Err(cursor.unexpected("`x` after the size of a dimension"));
                 }

@@ -131,7 +131,8 @@ fn a_loop_updates_its_tensor_once_per_step() {
     program.add_region_argument(condition, tensor_type.clone());
     let constant = |program: &mut Program, region, value: f64| {
         let literal = Literal::splat_number(index_type.clone(), value);
-        let id = program.add_op_with_types(region, Op::Constant(literal), &[], &[], [index_type.clone()], HERE);
+        let id =
+            program.add_op_with_types(region, Op::Constant(Box::new(literal)), &[], &[], [index_type.clone()], HERE);
         program.ops[id].results[0]
     };
     let limit = constant(&mut program, condition, 4.0);

@@ -109,8 +109,8 @@ impl Emit<'_, '_> {
         let keep = self.arranged(keep, &found.score_order, &[batch, heads, queries, keys]);
         let dtype = self.copier.old.dtype(found.query);
         let ty = Type::new(dtype, &[batch, heads, queries, keys]);
-        let zero = self.add(Op::Constant(Literal::splat_number(ty.clone(), 0.0)), &[], ty.clone());
-        let fill = self.add(Op::Constant(Literal::splat_number(ty.clone(), fill)), &[], ty.clone());
+        let zero = self.add(Op::Constant(Box::new(Literal::splat_number(ty.clone(), 0.0))), &[], ty.clone());
+        let fill = self.add(Op::Constant(Box::new(Literal::splat_number(ty.clone(), fill))), &[], ty.clone());
         self.add(Op::Select, &[keep, zero, fill], ty)
     }
 
