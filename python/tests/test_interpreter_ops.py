@@ -10,14 +10,15 @@ Where the two oracles differ, the specification decides:
 | op | difference | taken |
 |---|---|---|
 | arithmetic | XLA's CPU code reads and writes subnormal numbers as zeros | reference interpreter |
+| cbrt | the reference interpreter is some steps off in f64 | mpmath |
 | compare, sort | the reference interpreter takes a total order of floats for the partial one | XLA |
 | convolution | the reference interpreter stops where a result has its features before its batch | XLA |
 | divide, remainder | by zero and out of range is left open for integers | XLA, which we promise to follow |
-| dot_general | the reference interpreter multiplies integers before it widens them | XLA |
+| dot_general | the reference interpreter stops at sums of no terms | XLA |
 | dynamic slices, gather | the reference interpreter reads large unsigned indices as negative | XLA |
 | power | XLA reads only the lowest bits of an integer exponent | reference interpreter |
 | scatter | XLA drops all of a window that is partly outside | reference interpreter |
-| select_and_scatter | the reference interpreter adds an initial value once for each window; left open | XLA |
+| select_and_scatter | the reference interpreter counts an initial value more than once; left open | XLA |
 | top_k | the order of NaN is left open | XLA |
 
 `CASES=long` makes about ten times as many cases.
@@ -59,6 +60,7 @@ LIBRARY = Tolerance("two mathematical libraries, each less than one step from th
 STEPS = Tolerance("a few steps of rounding in f64", f64=2)
 CONTRACTION = Tolerance("sums in any order, kept in f32 or, for f64, in f64", short=1, roundings=2, of="terms")
 ALGEBRA = Tolerance("any order of steps, well-conditioned inputs", short=1, roundings=1, of="terms times largest")
+NORMALIZATION = Tolerance("f64 in any order, rounded once", short=1, roundings=1, of="terms times largest in f64")
 # Ops that are not here are exact: bit for bit, but for the payload of NaN.
 TOLERANCES = {
     "chlo.acos": LIBRARY,
@@ -78,9 +80,9 @@ TOLERANCES = {
     "chlo.sinh": STEPS,
     "chlo.zeta": Tolerance("a series of some twenty rounded terms", f64=8),
     "stablehlo.atan2": LIBRARY,
-    "stablehlo.batch_norm_grad": ALGEBRA,
-    "stablehlo.batch_norm_inference": ALGEBRA,
-    "stablehlo.batch_norm_training": ALGEBRA,
+    "stablehlo.batch_norm_grad": NORMALIZATION,
+    "stablehlo.batch_norm_inference": NORMALIZATION,
+    "stablehlo.batch_norm_training": NORMALIZATION,
     "stablehlo.cholesky": ALGEBRA,
     "stablehlo.convolution": CONTRACTION,
     "stablehlo.cosine": LIBRARY,
@@ -139,10 +141,11 @@ def wrong_floats(case, index, expected_value, found):
     mask = suspicious.copy()
     mask[suspicious] = distance(expected_value[suspicious], found[suspicious]) > allowed
     if tolerance.roundings and mask.any():
-        unit, size = 2.0**-53 if dtype == np.float64 or tolerance.of == "one" else 2.0**-24, 1
+        single = dtype != np.float64 and tolerance.of in ("terms", "terms times largest")
+        unit, size = 2.0**-24 if single else 2.0**-53, 1
         if tolerance.of == "terms":
             size = case.terms * magnitudes(case)[index]
-        elif tolerance.of == "terms times largest":
+        elif tolerance.of.startswith("terms times largest"):
             size = case.terms * np.max(np.abs(left))
         with np.errstate(invalid="ignore"):
             mask &= ~(np.abs(left - right) <= tolerance.roundings * unit * size)
