@@ -70,8 +70,7 @@ fn check_structure(path: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The program read back from its text with attention expanded; what is read is recognized again,
-/// so the attention goes through both of its forms.
+/// The program read back from its text with attention expanded.
 fn expand_attention(program: &Program) -> Result<Program, String> {
     import_text(&print(program, PrintOptions { locations: false, attention: AttentionForm::Expanded }))
 }
