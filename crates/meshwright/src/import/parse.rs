@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::attribute::{Attribute, Attributes, Context, parse_attribute, parse_fields};
@@ -55,7 +55,8 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         names: FxHashMap::default(),
         scope: Vec::new(),
         nesting: 0,
-        warned_names: Vec::new(),
+        warned_names: FxHashSet::default(),
+        errors: 0,
     };
     parser.parse_module_items(false);
     parser.program.locations = parser.locations.table;
@@ -87,8 +88,9 @@ fn find_aliases(text: &str) -> FxHashMap<&str, usize> {
     }
 }
 
-/// More errors than this are counted, not kept: a binary file would give millions.
-const MAXIMUM_ERRORS: usize = 1000;
+/// Reading stops at this many errors: a binary file would give millions. More warnings than this
+/// are dropped.
+const MAXIMUM_DIAGNOSTICS: usize = 1000;
 
 pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
@@ -104,7 +106,9 @@ pub(super) struct Parser<'a> {
     scope: Vec<&'a str>,
     nesting: usize,
     /// Names of ops that were warned of.
-    warned_names: Vec<&'a str>,
+    warned_names: FxHashSet<&'a str>,
+    /// How many of the diagnostics are errors.
+    errors: usize,
 }
 
 /// What a name stands for: some values in a row, or nothing after an error.
@@ -133,10 +137,21 @@ pub(super) struct RawOp<'a> {
 type ResultNames<'a> = SmallVec<[(&'a str, u32); 1]>;
 
 impl<'a> Parser<'a> {
-    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
-        if self.diagnostics.len() < MAXIMUM_ERRORS {
-            self.diagnostics.push(diagnostic);
+    fn report(&mut self, diagnostic: Diagnostic) {
+        if self.has_too_many_errors() {
+            return;
         }
+        let place = diagnostic.span.start;
+        self.diagnostics.push(diagnostic);
+        self.errors += 1;
+        if self.has_too_many_errors() {
+            let problem = error(place..place, "too many errors", "the rest of the text was not read");
+            self.diagnostics.push(*problem);
+        }
+    }
+
+    fn has_too_many_errors(&self) -> bool {
+        self.errors >= MAXIMUM_DIAGNOSTICS
     }
 
     /// The items of a module up to its `}` (or, outside of any module, up to the end of the text).
@@ -157,7 +172,8 @@ impl<'a> Parser<'a> {
                 self.report(*problem);
                 self.recover(start);
             }
-            if self.diagnostics.len() >= MAXIMUM_ERRORS {
+            if self.has_too_many_errors() {
+                self.cursor.position = self.cursor.text.len();
                 return;
             }
         }
@@ -476,7 +492,7 @@ impl<'a> Parser<'a> {
                     self.recover(start);
                 }
             }
-            if self.diagnostics.len() >= MAXIMUM_ERRORS {
+            if self.has_too_many_errors() {
                 self.cursor.position = self.cursor.text.len();
                 return;
             }
@@ -752,12 +768,17 @@ impl<'a> Parser<'a> {
 
     /// Warns of an operation, unless one of the same name was warned of before.
     pub(super) fn warn_once(&mut self, raw: &RawOp<'a>, message: &str, label: &str) {
-        if self.warned_names.contains(&raw.name) {
+        if self.warned_names.len() >= MAXIMUM_DIAGNOSTICS || !self.warned_names.insert(raw.name) {
             return;
         }
-        self.warned_names.push(raw.name);
         let (message, label) = (message.to_owned(), label.to_owned());
-        self.report(Diagnostic { severity: Severity::Warning, span: raw.span.clone(), message, label, hint: None });
+        self.diagnostics.push(Diagnostic {
+            severity: Severity::Warning,
+            span: raw.span.clone(),
+            message,
+            label,
+            hint: None,
+        });
     }
 
     /// Keeps an op that is not in the set, and says so.
