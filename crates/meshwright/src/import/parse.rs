@@ -168,9 +168,11 @@ impl<'a> Parser<'a> {
                 return;
             }
             let start = self.cursor.position;
+            let (mark, nesting) = (self.scope.len(), self.nesting);
             if let Err(problem) = self.parse_module_item() {
                 self.report(*problem);
                 self.recover(start);
+                self.leave(mark, nesting);
             }
             if self.has_too_many_errors() {
                 self.cursor.position = self.cursor.text.len();
@@ -543,8 +545,10 @@ impl<'a> Parser<'a> {
     /// One operation; `true` when it ends the region.
     fn parse_operation(&mut self, region: RegionId) -> Parse<bool> {
         let names = self.parse_result_names()?;
+        let (mark, nesting) = (self.scope.len(), self.nesting);
         let outcome = self.parse_operation_body(region, &names);
         if outcome.is_err() {
+            self.leave(mark, nesting);
             for &(name, _) in &names {
                 self.define(name, Binding::Poisoned)?;
             }
@@ -752,6 +756,12 @@ impl<'a> Parser<'a> {
         for name in self.scope.drain(mark..) {
             self.names.remove(name);
         }
+    }
+
+    /// Goes back to the scope and depth that held before an item with an error.
+    fn leave(&mut self, mark: usize, nesting: usize) {
+        self.forget(mark);
+        self.nesting = nesting;
     }
 
     pub(super) fn scope_mark(&self) -> usize {
