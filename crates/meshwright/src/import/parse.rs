@@ -243,8 +243,9 @@ impl<'a> Parser<'a> {
             parse_fields(&mut self.cursor, &self.context, "}>", 0, &mut attributes)?;
         }
         self.cursor.expect("(")?;
-        self.cursor.expect("{")?;
+        self.enter()?;
         self.parse_module_items(true);
+        self.nesting -= 1;
         self.cursor.expect("}")?;
         self.cursor.expect(")")?;
         if self.cursor.eat("{") {
@@ -267,8 +268,9 @@ impl<'a> Parser<'a> {
             parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
         }
         self.take_module_attributes(&attributes);
-        self.cursor.expect("{")?;
+        self.enter()?;
         self.parse_module_items(true);
+        self.nesting -= 1;
         self.cursor.expect("}")?;
         self.locations.parse_optional(&mut self.cursor, &self.context)?;
         Ok(())
@@ -426,13 +428,8 @@ impl<'a> Parser<'a> {
 
     /// `{ ^bb0(%a: tensor<f32>): ops }`. Gives the locations of the block's arguments.
     pub(super) fn parse_region(&mut self, region: RegionId) -> Parse<Vec<LocationId>> {
-        self.cursor.expect("{")?;
-        if self.nesting >= MAXIMUM_NESTING {
-            let span = self.cursor.position - 1..self.cursor.position;
-            return Err(error(span, format!("regions nested deeper than {MAXIMUM_NESTING}"), "too deep"));
-        }
         let mark = self.scope.len();
-        self.nesting += 1;
+        self.enter()?;
         let mut locations = Vec::new();
         if self.cursor.peek() == b'^' {
             locations = self.parse_block_arguments(region)?;
@@ -442,6 +439,21 @@ impl<'a> Parser<'a> {
         self.forget(mark);
         self.cursor.expect("}")?;
         Ok(locations)
+    }
+
+    /// Takes the `{` of a region.
+    fn enter(&mut self) -> Parse<()> {
+        self.cursor.expect("{")?;
+        if self.nesting >= MAXIMUM_NESTING {
+            let span = self.cursor.position - 1..self.cursor.position;
+            return Err(error(
+                span,
+                format!("regions nested deeper than {MAXIMUM_NESTING}"),
+                "one too many opens here",
+            ));
+        }
+        self.nesting += 1;
+        Ok(())
     }
 
     fn parse_block_arguments(&mut self, region: RegionId) -> Parse<Vec<LocationId>> {
