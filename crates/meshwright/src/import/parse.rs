@@ -57,6 +57,7 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         nesting: 0,
         warned_names: FxHashSet::default(),
         errors: 0,
+        broken_regions: FxHashSet::default(),
     };
     parser.parse_module_items(false);
     parser.program.locations = parser.locations.table;
@@ -109,6 +110,8 @@ pub(super) struct Parser<'a> {
     warned_names: FxHashSet<&'a str>,
     /// How many of the diagnostics are errors.
     errors: usize,
+    /// Regions whose results are unknown after an error.
+    broken_regions: FxHashSet<RegionId>,
 }
 
 /// What a name stands for: some values in a row, or nothing after an error.
@@ -138,7 +141,12 @@ type ResultNames<'a> = SmallVec<[(&'a str, u32); 1]>;
 
 impl<'a> Parser<'a> {
     fn report(&mut self, diagnostic: Diagnostic) {
-        if self.has_too_many_errors() {
+        // Where a text ends too early, everything around that place misses its end there.
+        let is_repeated = self
+            .diagnostics
+            .last()
+            .is_some_and(|last| last.severity == Severity::Error && last.span == diagnostic.span);
+        if is_repeated || self.has_too_many_errors() {
             return;
         }
         let place = diagnostic.span.start;
@@ -157,14 +165,7 @@ impl<'a> Parser<'a> {
     /// The items of a module up to its `}` (or, outside of any module, up to the end of the text).
     fn parse_module_items(&mut self, inside: bool) {
         loop {
-            if self.cursor.at_end() {
-                if inside {
-                    let problem = self.cursor.unexpected("`}` at the end of the module");
-                    self.report(*problem);
-                }
-                return;
-            }
-            if inside && self.cursor.byte() == b'}' {
+            if self.cursor.at_end() || inside && self.cursor.byte() == b'}' {
                 return;
             }
             let start = self.cursor.position;
@@ -415,12 +416,7 @@ impl<'a> Parser<'a> {
     fn check_function_results(&mut self, region: RegionId, declared: &[Type], span: &Range<usize>) {
         let returned: TypeList =
             self.program.regions[region].results.iter().map(|&value| self.program.ty(value).clone()).collect();
-        // After an error inside, what is returned may be unknown; that error was reported.
-        let had_error = self
-            .diagnostics
-            .iter()
-            .any(|diagnostic| diagnostic.severity == Severity::Error && diagnostic.span.start >= span.start);
-        if returned.as_slice() != declared && !had_error {
+        if returned.as_slice() != declared && !self.broken_regions.contains(&region) {
             let label = format!("returns ({}), declares ({})", join(&returned), join(declared));
             self.report(*error(span.clone(), "the function does not return what it declares", label));
         }
@@ -434,7 +430,11 @@ impl<'a> Parser<'a> {
         if self.cursor.peek() == b'^' {
             locations = self.parse_block_arguments(region)?;
         }
-        self.parse_operations(region);
+        let errors = self.errors;
+        let has_return = self.parse_operations(region);
+        if !has_return && self.errors > errors {
+            self.broken_regions.insert(region);
+        }
         self.nesting -= 1;
         self.forget(mark);
         self.cursor.expect("}")?;
@@ -478,17 +478,18 @@ impl<'a> Parser<'a> {
         Ok(locations)
     }
 
-    fn parse_operations(&mut self, region: RegionId) {
+    /// The operations up to the `}`; whether a `return` was among them.
+    fn parse_operations(&mut self, region: RegionId) -> bool {
         let mut terminated = false;
         loop {
             match self.cursor.peek() {
-                b'}' | 0 => return,
+                b'}' | 0 => return terminated,
                 b'^' => {
                     let span = self.cursor.position..self.cursor.position + 1;
                     let problem = error(span, "branches between blocks are not supported", "a second block");
                     self.report(*with_hint(problem, "use `stablehlo.while`, `stablehlo.if` or `stablehlo.case`"));
                     self.skip_to_region_end();
-                    return;
+                    return terminated;
                 }
                 _ => {}
             }
@@ -497,7 +498,7 @@ impl<'a> Parser<'a> {
                 let problem = error(start..start + 1, "nothing may follow the `return` of a region", "");
                 self.report(*problem);
                 self.skip_to_region_end();
-                return;
+                return terminated;
             }
             match self.parse_operation(region) {
                 Ok(is_terminator) => terminated = is_terminator,
@@ -508,7 +509,7 @@ impl<'a> Parser<'a> {
             }
             if self.has_too_many_errors() {
                 self.cursor.position = self.cursor.text.len();
-                return;
+                return terminated;
             }
         }
     }
@@ -571,12 +572,14 @@ impl<'a> Parser<'a> {
     fn parse_operation_body(&mut self, region: RegionId, names: &ResultNames<'a>) -> Parse<bool> {
         self.cursor.skip_space();
         let start = self.cursor.position;
-        let raw =
+        let mut raw =
             if self.cursor.byte() == b'"' { self.parse_generic(start)? } else { pretty::parse_pretty(self, start)? };
         let location = self.locations.parse_optional(&mut self.cursor, &self.context)?;
+        raw.poisoned |= raw.regions.iter().any(|inner| self.broken_regions.contains(inner));
         if matches!(raw.name, "stablehlo.return" | "func.return") {
-            // Poisoned results leave the region without results; the error was reported.
-            if !raw.poisoned {
+            if raw.poisoned {
+                self.broken_regions.insert(region);
+            } else {
                 self.check_operand_types(&raw)?;
                 self.program.regions[region].results = raw.operands.to_vec();
             }
