@@ -18,6 +18,10 @@ pub(super) fn with_hint(mut diagnostic: Box<Diagnostic>, hint: impl Into<String>
     diagnostic
 }
 
+/// How many bytes, strings apart, a bracketed piece may have that is passed over. Without a limit
+/// each bracket that never closes would search the whole text.
+const MAXIMUM_PIECE: usize = 1 << 20;
+
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,
@@ -214,8 +218,9 @@ impl<'a> Cursor<'a> {
     pub(super) fn skip_balanced(&mut self) -> bool {
         let bytes = self.bytes();
         let mut depth = 0usize;
-        while self.position < bytes.len() {
-            match bytes[self.position] {
+        for _ in 0..MAXIMUM_PIECE {
+            match self.byte() {
+                0 if self.position >= bytes.len() => return false,
                 b'(' | b'[' | b'{' | b'<' => depth += 1,
                 b'>' if self.position > 0 && bytes[self.position - 1] == b'-' => {}
                 b')' | b']' | b'}' | b'>' => {

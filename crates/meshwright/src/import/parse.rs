@@ -57,6 +57,7 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         nesting: 0,
         warned_names: FxHashSet::default(),
         errors: 0,
+        recovery: RECOVERY_PASSES * source.len(),
         broken_regions: FxHashSet::default(),
     };
     parser.parse_module_items(false);
@@ -93,6 +94,10 @@ fn find_aliases(text: &str) -> FxHashMap<&str, usize> {
 /// are dropped.
 const MAXIMUM_DIAGNOSTICS: usize = 1000;
 
+/// How often the text may be searched for the ends of items that had errors. A bracket that never
+/// closes makes one pass to the end of the text, and there may be many such brackets.
+const RECOVERY_PASSES: usize = 16;
+
 pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) context: Context<'a>,
@@ -110,6 +115,8 @@ pub(super) struct Parser<'a> {
     warned_names: FxHashSet<&'a str>,
     /// How many of the diagnostics are errors.
     errors: usize,
+    /// How many bytes may still be searched for the ends of items with errors.
+    recovery: usize,
     /// Regions whose results are unknown after an error.
     broken_regions: FxHashSet<RegionId>,
 }
@@ -521,7 +528,8 @@ impl<'a> Parser<'a> {
         let failed_at = self.cursor.position;
         let mut depth = 0usize;
         let mut cursor = Cursor::new(self.cursor.text, start);
-        while cursor.position < bytes.len() {
+        let limit = start.saturating_add(self.recovery).min(bytes.len());
+        while cursor.position < limit {
             match bytes[cursor.position] {
                 b'(' | b'[' | b'{' => depth += 1,
                 b')' | b']' | b'}' if depth == 0 && cursor.position > start => break,
@@ -532,8 +540,9 @@ impl<'a> Parser<'a> {
             }
             cursor.position += 1;
         }
+        self.recovery = self.recovery.saturating_sub(cursor.position - start);
         // Brackets that never close would swallow the rest of the text: go on at the next line.
-        if cursor.position >= bytes.len() {
+        if cursor.position >= limit {
             let from = failed_at.max(start + 1).min(bytes.len());
             cursor.position = memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |offset| from + offset);
         }
