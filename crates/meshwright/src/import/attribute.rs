@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::cursor::{Cursor, Parse, error};
 use super::literal::{elided, parse_dense};
-use super::types::{parse_function_type, parse_type};
+use super::types::{TypeList, parse_function_type};
 use crate::program::Literal;
 
 /// The value of an attribute, as far as any op of ours looks into it.
@@ -32,6 +32,8 @@ pub(super) enum Attribute<'a> {
     Fields(Attributes<'a>),
     /// The inside of `#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>`.
     ConvolutionDims([Vec<&'a str>; 3]),
+    /// `(A, B) -> C`: the types of operands and results.
+    FunctionType(Box<(TypeList, TypeList)>),
     /// Something we only carry: types, mappings, other dialects' attributes.
     Other,
 }
@@ -315,13 +317,10 @@ fn parse_labels<'a>(cursor: &mut Cursor<'a>) -> Parse<Vec<&'a str>> {
 fn parse_carried<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     cursor.skip_space();
     let start = cursor.position;
-    let is_type = match cursor.byte() {
-        b'(' => parse_function_type(cursor).is_ok(),
-        b't' => parse_type(cursor).is_ok(),
-        _ => false,
-    };
-    if is_type {
-        return Ok(Attribute::Other);
+    if cursor.byte() == b'('
+        && let Ok(ty) = parse_function_type(cursor)
+    {
+        return Ok(Attribute::FunctionType(Box::new(ty)));
     }
     cursor.position = start;
     if matches!(cursor.byte(), b'#' | b'!') {

@@ -31,6 +31,8 @@ pub(super) struct Function<'a> {
     pub(super) name: &'a str,
     pub(super) span: Range<usize>,
     pub(super) is_public: bool,
+    /// Whether it is more than a declaration.
+    pub(super) has_body: bool,
     pub(super) region: RegionId,
     pub(super) arguments: Vec<Argument>,
     pub(super) results: Vec<ResultInfo>,
@@ -49,6 +51,7 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         context,
         program: Program::new(""),
         functions: Vec::new(),
+        function_names: FxHashSet::default(),
         calls: FxHashMap::default(),
         diagnostics: Vec::new(),
         locations: Locations::new(),
@@ -103,6 +106,7 @@ pub(super) struct Parser<'a> {
     pub(super) context: Context<'a>,
     pub(super) program: Program,
     functions: Vec<Function<'a>>,
+    function_names: FxHashSet<&'a str>,
     pub(super) calls: FxHashMap<OpId, Call<'a>>,
     diagnostics: Vec<Diagnostic>,
     pub(super) locations: Locations<'a>,
@@ -126,6 +130,13 @@ pub(super) struct Parser<'a> {
 enum Binding {
     Values { first: ValueId, count: u32 },
     Poisoned,
+}
+
+/// What a region says beyond its operations.
+pub(super) struct Block {
+    /// Where its arguments come from.
+    locations: Vec<LocationId>,
+    has_return: bool,
 }
 
 /// An operation as written, before it has a meaning.
@@ -306,7 +317,7 @@ impl<'a> Parser<'a> {
         self.cursor.expect("(")?;
         let region = self.program.add_region();
         let span = start..self.cursor.position;
-        let locations = self.parse_region(region)?;
+        let block = self.parse_region(region)?;
         self.cursor.expect(")")?;
         if self.cursor.eat("{") {
             parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
@@ -331,17 +342,34 @@ impl<'a> Parser<'a> {
                 _ => &[],
             }
         };
-        let arguments = locations
+        let arguments = block
+            .locations
             .iter()
             .enumerate()
             .map(|(index, &location)| argument_from(fields_of("arg_attrs", index), &self.locations, location))
-            .collect();
+            .collect::<Parse<_>>()?;
         let results = (0..self.program.regions[region].results.len())
             .map(|index| result_from(fields_of("res_attrs", index)))
             .collect();
         let is_public = string("sym_visibility") != Some("private");
-        let name = string("sym_name").unwrap_or("");
-        self.functions.push(Function { name, span, is_public, region, arguments, results });
+        let Some(name) = string("sym_name") else {
+            return Err(error(span, "`func.func` needs the attribute `sym_name`", "a function without a name"));
+        };
+        // A declaration has an empty region.
+        let body = &self.program.regions[region];
+        let has_body = block.has_return || !body.ops.is_empty() || self.broken_regions.contains(&region);
+        let declared = attributes.iter().find(|attribute| attribute.name == "function_type");
+        if let (true, Some(Attribute::FunctionType(declared))) = (has_body, declared.map(|attribute| &attribute.value))
+        {
+            let (taken, returned) = (&declared.0, &declared.1);
+            let arguments: TypeList = body.arguments.iter().map(|&value| self.program.ty(value).clone()).collect();
+            if arguments != *taken {
+                let label = format!("takes ({}), declares ({})", join(&arguments), join(taken));
+                return Err(error(span, "the function does not take what it declares", label));
+            }
+            self.check_function_results(region, block.has_return, returned, &span);
+        }
+        self.add_function(Function { name, span, is_public, has_body, region, arguments, results });
         Ok(())
     }
 
@@ -363,15 +391,25 @@ impl<'a> Parser<'a> {
             self.cursor.expect("{")?;
             parse_fields(&mut self.cursor, &self.context, "}", 0, &mut Attributes::new())?;
         }
-        if self.cursor.peek() == b'{' {
-            self.parse_region(region)?;
-            self.check_function_results(region, &declared, &span);
+        let has_body = self.cursor.peek() == b'{';
+        if has_body {
+            let block = self.parse_region(region)?;
+            self.check_function_results(region, block.has_return, &declared, &span);
         }
         self.forget(mark);
         self.locations.parse_optional(&mut self.cursor, &self.context)?;
         results.resize(self.program.regions[region].results.len(), ResultInfo::default());
-        self.functions.push(Function { name, span, is_public, region, arguments, results });
+        self.add_function(Function { name, span, is_public, has_body, region, arguments, results });
         Ok(())
+    }
+
+    fn add_function(&mut self, function: Function<'a>) {
+        if !self.function_names.insert(function.name) {
+            let message = format!("function `@{}` is defined twice", function.name);
+            self.report(*error(function.span, message, "defined again"));
+            return;
+        }
+        self.functions.push(function);
     }
 
     fn parse_function_arguments(&mut self, region: RegionId) -> Parse<Vec<Argument>> {
@@ -380,9 +418,13 @@ impl<'a> Parser<'a> {
         if self.cursor.eat(")") {
             return Ok(arguments);
         }
+        // A declaration has types only.
+        let is_named = self.cursor.peek() == b'%';
         loop {
-            let name = self.parse_value_name()?;
-            self.cursor.expect(":")?;
+            let name = if is_named { self.parse_value_name()? } else { "" };
+            if is_named {
+                self.cursor.expect(":")?;
+            }
             let ty = parse_type(&mut self.cursor)?;
             let mut attributes = Attributes::new();
             if self.cursor.eat("{") {
@@ -390,8 +432,10 @@ impl<'a> Parser<'a> {
             }
             let location = self.locations.parse_optional(&mut self.cursor, &self.context)?;
             let value = self.program.add_region_argument(region, ty);
-            self.define(name, Binding::Values { first: value, count: 1 })?;
-            arguments.push(argument_from(&attributes, &self.locations, location));
+            if is_named {
+                self.define(name, Binding::Values { first: value, count: 1 })?;
+            }
+            arguments.push(argument_from(&attributes, &self.locations, location)?);
             if !self.cursor.eat(",") {
                 self.cursor.expect(")")?;
                 return Ok(arguments);
@@ -420,17 +464,24 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn check_function_results(&mut self, region: RegionId, declared: &[Type], span: &Range<usize>) {
+    fn check_function_results(&mut self, region: RegionId, has_return: bool, declared: &[Type], span: &Range<usize>) {
+        if self.broken_regions.contains(&region) {
+            return;
+        }
+        if !has_return {
+            self.report(*error(span.clone(), "the function has no `return`", "its last operation is missing"));
+            return;
+        }
         let returned: TypeList =
             self.program.regions[region].results.iter().map(|&value| self.program.ty(value).clone()).collect();
-        if returned.as_slice() != declared && !self.broken_regions.contains(&region) {
+        if returned.as_slice() != declared {
             let label = format!("returns ({}), declares ({})", join(&returned), join(declared));
             self.report(*error(span.clone(), "the function does not return what it declares", label));
         }
     }
 
-    /// `{ ^bb0(%a: tensor<f32>): ops }`. Gives the locations of the block's arguments.
-    pub(super) fn parse_region(&mut self, region: RegionId) -> Parse<Vec<LocationId>> {
+    /// `{ ^bb0(%a: tensor<f32>): ops }`.
+    pub(super) fn parse_region(&mut self, region: RegionId) -> Parse<Block> {
         let mark = self.scope.len();
         self.enter()?;
         let mut locations = Vec::new();
@@ -445,7 +496,7 @@ impl<'a> Parser<'a> {
         self.nesting -= 1;
         self.forget(mark);
         self.cursor.expect("}")?;
-        Ok(locations)
+        Ok(Block { locations, has_return })
     }
 
     /// Takes the `{` of a region.
@@ -845,16 +896,26 @@ impl<'a> RawOp<'a> {
     }
 }
 
-fn argument_from(attributes: &[super::attribute::Named<'_>], locations: &Locations<'_>, id: LocationId) -> Argument {
+fn argument_from(
+    attributes: &[super::attribute::Named<'_>],
+    locations: &Locations<'_>,
+    id: LocationId,
+) -> Parse<Argument> {
     let mut argument = Argument { name: dotted(&locations.table[id].scope), ..Argument::default() };
     for attribute in attributes {
         match (attribute.name, &attribute.value) {
-            ("tf.aliasing_output", &Attribute::Integer(result)) => argument.alias = usize::try_from(result).ok(),
+            ("tf.aliasing_output", &Attribute::Integer(result)) if result >= 0 => {
+                argument.alias = Some(result as usize)
+            }
+            ("tf.aliasing_output", _) => {
+                let label = "expected the number of a result";
+                return Err(error(attribute.span.clone(), "cannot read `tf.aliasing_output`", label));
+            }
             ("jax.buffer_donor", Attribute::Bool(true)) => argument.donated = true,
             _ => {}
         }
     }
-    argument
+    Ok(argument)
 }
 
 fn result_from(attributes: &[super::attribute::Named<'_>]) -> ResultInfo {
@@ -865,6 +926,6 @@ fn result_from(attributes: &[super::attribute::Named<'_>]) -> ResultInfo {
     }
 }
 
-pub(super) fn join(types: &[Type]) -> String {
-    types.iter().map(|ty| format!("`{ty}`")).collect::<Vec<_>>().join(", ")
+pub(super) fn join<'t>(types: impl IntoIterator<Item = &'t Type>) -> String {
+    types.into_iter().map(|ty| format!("`{ty}`")).collect::<Vec<_>>().join(", ")
 }
