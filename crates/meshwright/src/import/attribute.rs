@@ -1,5 +1,6 @@
 //! Reading attributes, in every form that StableHLO and JAX print.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -54,6 +55,24 @@ pub(super) struct Context<'a> {
     pub(super) source: Arc<str>,
     /// `#name = ...` definitions: where the value starts.
     pub(super) aliases: FxHashMap<&'a str, usize>,
+    /// How many bytes of definitions may still be read in place of their aliases.
+    pub(super) expansion: Cell<usize>,
+    /// The first use of a location that is not defined.
+    pub(super) undefined_location: Cell<Option<(usize, usize)>>,
+}
+
+impl Context<'_> {
+    /// Counts the definition of an alias that was read in its place. Aliases of aliases may grow
+    /// exponentially.
+    pub(super) fn charge(&self, definition: Range<usize>) -> Parse<()> {
+        match self.expansion.get().checked_sub(definition.len()) {
+            Some(rest) => {
+                self.expansion.set(rest);
+                Ok(())
+            }
+            None => Err(error(definition, "aliases expand to too much text", "this definition is used too often")),
+        }
+    }
 }
 
 /// How deep lists, dictionaries and aliases may nest.
@@ -95,8 +114,8 @@ pub(super) fn parse_attribute<'a>(
     depth: usize,
 ) -> Parse<Attribute<'a>> {
     if depth > MAXIMUM_DEPTH {
-        let span = cursor.position..cursor.position;
-        return Err(error(span, "attribute nested too deep", format!("more than {MAXIMUM_DEPTH} levels")));
+        let message = format!("attributes nested deeper than {MAXIMUM_DEPTH}");
+        return Err(error(cursor.position..cursor.position, message, "or an alias that contains itself"));
     }
     match cursor.peek() {
         b'"' => {
@@ -249,8 +268,13 @@ fn parse_dialect_attribute<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, d
         return parse_carried(cursor);
     }
     match context.aliases.get(name) {
-        Some(&position) => parse_attribute(&mut Cursor::new(cursor.text, position), context, depth + 1),
-        None => Err(error(start..cursor.position, format!("`#{name}` is not defined"), "")),
+        Some(&position) => {
+            let mut definition = Cursor::new(cursor.text, position);
+            let value = parse_attribute(&mut definition, context, depth + 1)?;
+            context.charge(position..definition.position)?;
+            Ok(value)
+        }
+        None => Err(error(start..cursor.position, format!("`#{name}` is not defined"), "used here")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::attribute::Context;
-use super::cursor::{Cursor, Parse, unescape};
+use super::cursor::{Cursor, Parse, error, unescape};
 use crate::program::{Location, LocationId, Table};
 
 /// Locations read so far.
@@ -80,7 +80,8 @@ impl<'a> Locations<'a> {
 /// The inside of `loc(...)`. The outermost name is the scope; the innermost frame is the file.
 fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize) -> Parse<Place<'a>> {
     if depth > MAXIMUM_DEPTH {
-        return Err(cursor.unexpected("a location nested less deep"));
+        let message = format!("locations nested deeper than {MAXIMUM_DEPTH}");
+        return Err(error(cursor.position..cursor.position, message, "or an alias that contains itself"));
     }
     match cursor.peek() {
         b'"' => {
@@ -96,15 +97,21 @@ fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize)
             Ok(Place { scope: string, ..place })
         }
         b'#' => {
+            let start = cursor.position;
             cursor.position += 1;
             let name = cursor.suffix();
-            let mut place = Place::default();
-            if let Some(&position) = context.aliases.get(name) {
-                let mut definition = Cursor::new(cursor.text, position);
-                if definition.eat("loc(") {
-                    place = parse_place(&mut definition, context, depth + 1)?;
-                }
+            let Some(&position) = context.aliases.get(name) else {
+                // A text that was cut off lacks hundreds of them; one is enough to say so.
+                let first = context.undefined_location.get().unwrap_or((start, cursor.position));
+                context.undefined_location.set(Some(first));
+                return Ok(Place::default());
+            };
+            let mut definition = Cursor::new(cursor.text, position);
+            if !definition.eat("loc(") {
+                return Err(definition.unexpected("a location such as `loc(\"name\")`"));
             }
+            let place = parse_place(&mut definition, context, depth + 1)?;
+            context.charge(position..definition.position)?;
             Ok(place)
         }
         b'c' if cursor.eat("callsite(") => {

@@ -1,5 +1,6 @@
 //! Reading modules, functions, regions and operations.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -45,7 +46,13 @@ pub(super) struct Call<'a> {
 
 /// Reads a whole text. Errors are in the diagnostics; what could be read is in the rest.
 pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
-    let context = Context { source: source.clone(), aliases: find_aliases(source) };
+    let (aliases, repeated) = find_aliases(source);
+    let context = Context {
+        source: source.clone(),
+        aliases,
+        expansion: Cell::new(EXPANSION_PASSES * source.len()),
+        undefined_location: Cell::new(None),
+    };
     let mut parser = Parser {
         cursor: Cursor::new(source, 0),
         context,
@@ -63,7 +70,15 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         recovery: RECOVERY_PASSES * source.len(),
         broken_regions: FxHashSet::default(),
     };
+    for span in repeated {
+        let message = format!("alias `{}` is defined twice", &source[span.clone()]);
+        parser.report(*error(span, message, "defined again"));
+    }
     parser.parse_module_items(false);
+    if let Some((start, end)) = parser.context.undefined_location.get() {
+        let problem = error(start..end, format!("location `{}` is not defined", &source[start..end]), "used here");
+        parser.report(*with_hint(problem, "locations are defined at the end of a text; is it cut off?"));
+    }
     parser.program.locations = parser.locations.table;
     Parsed {
         program: parser.program,
@@ -73,9 +88,14 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
     }
 }
 
-/// Definitions `#name = ...` stand at the start of a line, often after their uses.
-fn find_aliases(text: &str) -> FxHashMap<&str, usize> {
+/// Definitions in place of their aliases may amount to this many times the text.
+const EXPANSION_PASSES: usize = 64;
+
+/// Definitions `#name = ...` stand at the start of a line, often after their uses. Gives where
+/// each value starts, and the names that are defined again.
+fn find_aliases(text: &str) -> (FxHashMap<&str, usize>, Vec<Range<usize>>) {
     let mut aliases = FxHashMap::default();
+    let mut repeated = Vec::new();
     let mut line_start = 0;
     loop {
         if text.as_bytes().get(line_start) == Some(&b'#') {
@@ -83,12 +103,14 @@ fn find_aliases(text: &str) -> FxHashMap<&str, usize> {
             let name = cursor.suffix();
             if cursor.eat("=") {
                 cursor.skip_space();
-                aliases.insert(name, cursor.position);
+                if aliases.insert(name, cursor.position).is_some() {
+                    repeated.push(line_start..line_start + 1 + name.len());
+                }
             }
         }
         match memchr::memchr(b'\n', &text.as_bytes()[line_start..]) {
             Some(offset) => line_start += offset + 1,
-            None => return aliases,
+            None => return (aliases, repeated),
         }
     }
 }
