@@ -65,13 +65,12 @@ impl Context<'_> {
     /// Counts the definition of an alias that was read in its place. Aliases of aliases may grow
     /// exponentially.
     pub(super) fn charge(&self, definition: Range<usize>) -> Parse<()> {
-        match self.expansion.get().checked_sub(definition.len()) {
-            Some(rest) => {
-                self.expansion.set(rest);
-                Ok(())
-            }
-            None => Err(error(definition, "aliases expand to too much text", "this definition is used too often")),
+        let rest = self.expansion.get().saturating_sub(definition.len());
+        self.expansion.set(rest);
+        if rest > 0 {
+            return Ok(());
         }
+        Err(error(definition, "aliases expand to too much text", "this definition is used too often"))
     }
 }
 
@@ -269,6 +268,7 @@ fn parse_dialect_attribute<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, d
     }
     match context.aliases.get(name) {
         Some(&position) => {
+            context.charge(position..position)?;
             let mut definition = Cursor::new(cursor.text, position);
             let value = parse_attribute(&mut definition, context, depth + 1)?;
             context.charge(position..definition.position)?;

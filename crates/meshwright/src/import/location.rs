@@ -106,6 +106,7 @@ fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize)
                 context.undefined_location.set(Some(first));
                 return Ok(Place::default());
             };
+            context.charge(position..position)?;
             let mut definition = Cursor::new(cursor.text, position);
             if !definition.eat("loc(") {
                 return Err(definition.unexpected("a location such as `loc(\"name\")`"));
