@@ -72,6 +72,38 @@ impl Context<'_> {
         }
         Err(error(definition, "aliases expand to too much text", "this definition is used too often"))
     }
+
+    /// A piece of the text with every alias replaced by its definition, which means something also
+    /// outside of this text.
+    pub(super) fn expand(&self, text: &str, span: &Range<usize>) -> Parse<String> {
+        let mut out = String::new();
+        self.expand_into(text, span, 0, &mut out)?;
+        Ok(out)
+    }
+
+    fn expand_into(&self, text: &str, span: &Range<usize>, depth: usize, out: &mut String) -> Parse<()> {
+        let mut cursor = Cursor::new(&text[..span.end], span.start);
+        let mut copied = span.start;
+        while let Some(offset) = memchr::memchr2(b'#', b'"', &text.as_bytes()[cursor.position..span.end]) {
+            cursor.position += offset;
+            let start = cursor.position;
+            if cursor.byte() == b'"' && cursor.string().is_ok() {
+                continue;
+            }
+            cursor.position = start + 1;
+            let name = if text.as_bytes()[start] == b'#' { cursor.suffix() } else { "" };
+            let Some(&position) = self.aliases.get(name).filter(|_| !name.is_empty()) else { continue };
+            let mut definition = Cursor::new(text, position);
+            self.charge(position..position)?;
+            parse_attribute(&mut definition, self, depth)?;
+            self.charge(position..definition.position)?;
+            out.push_str(&text[copied..start]);
+            self.expand_into(text, &(position..definition.position), depth + 1, out)?;
+            copied = cursor.position;
+        }
+        out.push_str(&text[copied..span.end]);
+        Ok(())
+    }
 }
 
 /// How deep lists, dictionaries and aliases may nest.

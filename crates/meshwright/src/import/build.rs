@@ -30,11 +30,11 @@ pub(super) fn add_operation<'a>(
         name => match op_from(name, fields)? {
             Some(Op::CustomCall(mut call)) => {
                 let elsewhere = ["call_target_name", "callee", "has_side_effect", "meshwright.rule"];
-                call.attributes = attribute_texts(parser, raw, &elsewhere);
+                call.attributes = attribute_texts(parser, raw, &elsewhere)?;
                 Op::CustomCall(call)
             }
             Some(op) => op,
-            None => parser.opaque(raw),
+            None => parser.opaque(raw)?,
         },
     };
     add_checked(parser, region, op, raw, location)
@@ -447,17 +447,9 @@ fn transfer_from(fields: Fields<'_, '_>) -> Parse<Transfer> {
 }
 
 /// The attributes of an op in their own text, but for those that are kept elsewhere.
-pub(super) fn attribute_texts(parser: &Parser<'_>, raw: &RawOp<'_>, except: &[&str]) -> Vec<(String, String)> {
-    let text = |named: &Named<'_>| {
-        let text = &parser.cursor.text[named.span.clone()];
-        // An alias means nothing outside of this text, so its definition is kept instead.
-        match text.strip_prefix('#').and_then(|alias| parser.context.aliases.get(alias)) {
-            Some(&position) => parser.cursor.text[position..].lines().next().unwrap_or("").trim_end().to_owned(),
-            None => text.to_owned(),
-        }
-    };
+pub(super) fn attribute_texts(parser: &Parser<'_>, raw: &RawOp<'_>, except: &[&str]) -> Parse<Vec<(String, String)>> {
     let kept = raw.attributes.iter().filter(|named| !except.contains(&named.name));
-    kept.map(|named| (named.name.to_owned(), text(named))).collect()
+    kept.map(|named| Ok((unescape(named.name), parser.context.expand(parser.cursor.text, &named.span)?))).collect()
 }
 
 /// The error for ops whose result shapes are known only at run time.

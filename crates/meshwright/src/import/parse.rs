@@ -889,11 +889,11 @@ impl<'a> Parser<'a> {
     }
 
     /// Keeps an op that is not in the set, and says so.
-    pub(super) fn opaque(&mut self, raw: &RawOp<'a>) -> Op {
+    pub(super) fn opaque(&mut self, raw: &RawOp<'a>) -> Parse<Op> {
         self.warn_once(raw, &format!("unknown op `{}`", raw.name), "kept whole on each device");
-        let attributes = build::attribute_texts(self, raw, &[]);
+        let attributes = build::attribute_texts(self, raw, &[])?;
         let result_types = raw.result_types.to_vec();
-        Op::Opaque(Box::new(Opaque { name: raw.name.to_owned(), result_types, attributes }))
+        Ok(Op::Opaque(Box::new(Opaque { name: raw.name.to_owned(), result_types, attributes })))
     }
 }
 
