@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::cursor::{Cursor, Parse, error};
+use super::cursor::{Cursor, Parse, error, is_word, unescape};
 use super::literal::{elided, parse_dense};
 use super::types::{TypeList, parse_function_type};
 use crate::program::Literal;
@@ -121,8 +121,7 @@ pub(super) fn parse_fields<'a>(
         return Ok(());
     }
     loop {
-        let name =
-            if cursor.peek() == b'"' { cursor.string()? } else { cursor.expect_word("the name of an attribute")? };
+        let name = parse_name(cursor)?;
         cursor.skip_space();
         let mut start = cursor.position;
         let mut value = Attribute::Unit;
@@ -136,6 +135,35 @@ pub(super) fn parse_fields<'a>(
             return cursor.expect(close);
         }
     }
+}
+
+/// The name of an attribute, in quotes where it is no word; escapes as they are.
+fn parse_name<'a>(cursor: &mut Cursor<'a>) -> Parse<&'a str> {
+    if cursor.peek() != b'"' {
+        return cursor.expect_word("the name of an attribute");
+    }
+    let start = cursor.position;
+    let name = cursor.string()?;
+    // Names are compared as written, so that one name must not have two spellings.
+    if name.contains('\\') && is_word(&unescape(name)) {
+        return Err(error(start..cursor.position, "escapes in a name that needs none", "expected a plain word"));
+    }
+    Ok(name)
+}
+
+/// No attribute of an operation may come twice.
+pub(super) fn check_distinct(attributes: &[Named<'_>]) -> Parse<()> {
+    if attributes.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = FxHashSet::default();
+    for named in attributes {
+        if !seen.insert(unescape(named.name)) {
+            let message = format!("attribute `{}` is given twice", named.name);
+            return Err(error(named.span.clone(), message, "given again"));
+        }
+    }
+    Ok(())
 }
 
 /// One attribute value with its type, if it has one.

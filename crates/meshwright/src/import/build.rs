@@ -27,6 +27,14 @@ pub(super) fn add_operation<'a>(
     let fields = Fields { raw };
     let op = match raw.name {
         "func.call" | "stablehlo.composite" => return add_call(parser, region, raw, location),
+        // As the op that a reduction applies.
+        "func.return" | "stablehlo.return" => {
+            return Err(error(
+                raw.span.clone(),
+                format!("`{}` is not an operation to apply", raw.name),
+                "applied here",
+            ));
+        }
         name => match op_from(name, fields)? {
             Some(Op::CustomCall(mut call)) => {
                 let elsewhere = ["call_target_name", "callee", "has_side_effect", "meshwright.rule"];

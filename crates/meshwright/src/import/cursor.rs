@@ -248,6 +248,11 @@ pub(super) fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.')
 }
 
+/// Whether all of it is one [`Cursor::word`].
+pub(super) fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') && text.bytes().all(is_word_byte)
+}
+
 /// The text of a string literal with its escapes undone (`\22`, `\n`, `\\`).
 pub(super) fn unescape(raw: &str) -> String {
     if !raw.contains('\\') {

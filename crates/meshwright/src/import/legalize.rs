@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::build::{add_checked, add_operation, dynamic_shape_error};
-use super::cursor::{Parse, error};
+use super::cursor::{Parse, error, unescape};
 use super::fields::Fields;
 use super::parse::{Parser, RawOp};
 use crate::program::{
@@ -94,8 +94,10 @@ fn add_constant_like<'a>(
 
 fn is_sharding_annotation(fields: Fields<'_, '_>) -> bool {
     use super::attribute::Attribute;
-    let target = fields.find(&["call_target_name", "callee"]).map(|named| &named.value);
-    matches!(target, Some(Attribute::String("Sharding") | Attribute::Symbol("Sharding")))
+    match fields.find(&["call_target_name", "callee"]).map(|named| &named.value) {
+        Some(Attribute::String(target) | Attribute::Symbol(target)) => unescape(target) == "Sharding",
+        _ => false,
+    }
 }
 
 /// A sharding written into the program is the operand itself: here the plan decides.

@@ -133,15 +133,19 @@ fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize)
 /// `"file":1:2`, `"file":1:2 to :5`, `"file":1:2 to 3:4`; the cursor stands after the file.
 fn parse_file<'a>(cursor: &mut Cursor<'a>, file: &'a str) -> Parse<Place<'a>> {
     cursor.expect(":")?;
-    let line = cursor.integer()? as u32;
+    let line = u32::try_from(cursor.integer()?).unwrap_or(u32::MAX);
     cursor.expect(":")?;
-    let column = cursor.integer()? as u32;
+    let column = u32::try_from(cursor.integer()?).unwrap_or(u32::MAX);
     if cursor.eat("to") {
         if cursor.peek() != b':' {
             cursor.integer()?;
         }
         cursor.expect(":")?;
         cursor.integer()?;
+    }
+    // Lines of no file say nothing.
+    if file.is_empty() {
+        return Ok(Place::default());
     }
     Ok(Place { scope: "", file, line, column })
 }
@@ -181,11 +185,11 @@ fn skip_place(cursor: &mut Cursor<'_>) -> Parse<()> {
     Ok(())
 }
 
-/// A path as JAX spells it, `params['layers'][0].w`, with dots: `params.layers.0.w`.
+/// A path as JAX spells it, `params['layers'][0].w`, with dots: `params.layers.0.w`. A name that
+/// came out of here stays as it is, so that printed names are read back.
 pub(super) fn dotted(path: &str) -> String {
-    let path = unescape(path);
     let mut out = String::with_capacity(path.len());
-    let mut rest = path.as_str();
+    let mut rest = path;
     while let Some(position) = rest.find(['[', '.']) {
         out.push_str(&rest[..position]);
         if rest.as_bytes()[position] == b'.' {
@@ -202,7 +206,12 @@ pub(super) fn dotted(path: &str) -> String {
         let unquoted = key.strip_prefix('\'').and_then(|key| key.strip_suffix('\''));
         let unquoted = unquoted.or_else(|| key.strip_prefix('"').and_then(|key| key.strip_suffix('"')));
         push_dot(&mut out);
-        out.push_str(unquoted.unwrap_or(key));
+        for part in unquoted.unwrap_or(key).split_inclusive(['[', '.']) {
+            out.push_str(part.trim_end_matches(['[', '.']));
+            if part.ends_with('.') {
+                push_dot(&mut out);
+            }
+        }
         rest = &inside[end + 1..];
     }
     out.push_str(rest);
@@ -241,9 +250,13 @@ mod tests {
             ("a[unclosed", "a[unclosed"),
             ("", ""),
             ("x", "x"),
+            ("a['.b..[c]']", "a.b.c]"),
+            ("['[x]']", "x]"),
+            ("a[[b]]", "a.b]"),
         ];
         for (path, expected) in cases {
             assert_eq!(dotted(path), expected);
+            assert_eq!(dotted(expected), expected);
         }
     }
 }

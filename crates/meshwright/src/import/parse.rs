@@ -7,9 +7,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::attribute::{Attribute, Attributes, Context, parse_attribute, parse_fields};
+use super::attribute::{Attribute, Attributes, Context, check_distinct, parse_attribute, parse_fields};
 use super::build;
-use super::cursor::{Cursor, Parse, error, unescape, with_hint};
+use super::cursor::{Cursor, Parse, error, is_word, unescape, with_hint};
 use super::diagnostic::{Diagnostic, Severity};
 use super::location::{Locations, dotted};
 use super::pretty;
@@ -657,6 +657,7 @@ impl<'a> Parser<'a> {
         let mut raw =
             if self.cursor.byte() == b'"' { self.parse_generic(start)? } else { pretty::parse_pretty(self, start)? };
         let location = self.locations.parse_optional(&mut self.cursor, &self.context)?;
+        check_distinct(&raw.attributes)?;
         raw.poisoned |= raw.regions.iter().any(|inner| self.broken_regions.contains(inner));
         if matches!(raw.name, "stablehlo.return" | "func.return") {
             if raw.poisoned {
@@ -686,6 +687,9 @@ impl<'a> Parser<'a> {
     fn parse_generic(&mut self, start: usize) -> Parse<RawOp<'a>> {
         let name = self.cursor.string()?;
         let mut raw = RawOp::new(name, start..self.cursor.position);
+        if !is_word(name) {
+            return Err(error(raw.span, "not the name of an operation", "expected a name such as `stablehlo.add`"));
+        }
         self.cursor.expect("(")?;
         self.parse_operands_until_paren(&mut raw)?;
         if self.cursor.peek() == b'[' {
@@ -943,7 +947,7 @@ fn argument_from(
 fn result_from(attributes: &[super::attribute::Named<'_>]) -> ResultInfo {
     let info = attributes.iter().find(|attribute| attribute.name == "jax.result_info");
     match info.map(|attribute| &attribute.value) {
-        Some(Attribute::String(path)) => ResultInfo { name: dotted(path) },
+        Some(Attribute::String(path)) => ResultInfo { name: dotted(&unescape(path)) },
         _ => ResultInfo::default(),
     }
 }

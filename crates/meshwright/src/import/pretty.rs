@@ -52,8 +52,9 @@ fn parse_items<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
                 continue;
             }
             b'"' => {
+                let start = parser.cursor.position;
                 let string = parser.cursor.string()?;
-                push(raw, "name", Attribute::String(string), raw.span.clone());
+                push(raw, "name", Attribute::String(string), start..parser.cursor.position);
                 continue;
             }
             b'(' if !in_parens => {
@@ -146,14 +147,14 @@ fn parse_word_item<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()
     }
     parser.cursor.skip_space();
     let start = parser.cursor.position;
-    if word == "dim_numbers" {
+    if word == "dim_numbers" && raw.name == "stablehlo.convolution" {
         let dims = parse_convolution_dims(&mut parser.cursor)?;
         push(raw, word, Attribute::ConvolutionDims(dims), start..parser.cursor.position);
         return Ok(());
     }
     let mut value = parser.parse_attribute()?;
     // `contracting_dims = [1] x [0]`: one list per operand.
-    if parser.cursor.eat("x") {
+    if raw.name == "stablehlo.dot_general" && parser.cursor.eat("x") {
         value = Attribute::List(vec![value, parser.parse_attribute()?]);
     }
     push(raw, word, value, start..parser.cursor.position);
