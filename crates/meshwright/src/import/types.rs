@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::cursor::{Cursor, Parse, error, with_hint};
-use crate::program::{DType, Shape, Type};
+use crate::program::{DType, MAXIMUM_RANK, Shape, Type, countable};
 
 /// The types of operands or results.
 pub(super) type TypeList = SmallVec<[Type; 2]>;
@@ -64,6 +64,10 @@ fn parse_tensor(cursor: &mut Cursor<'_>, start: usize) -> Parse<Type> {
     loop {
         match cursor.peek() {
             b'0'..=b'9' => {
+                if shape.len() == MAXIMUM_RANK {
+                    let message = format!("tensor has more than {MAXIMUM_RANK} dimensions");
+                    return Err(error(start..cursor.position, message, "too many"));
+                }
                 let size = cursor.integer()?;
                 shape.push(usize::try_from(size).unwrap_or(usize::MAX));
                 if cursor.byte() != b'x' {
@@ -85,10 +89,7 @@ fn parse_tensor(cursor: &mut Cursor<'_>, start: usize) -> Parse<Type> {
     }
     cursor.expect(">")?;
     let ty = Type { dtype, shape };
-    if ty.checked_elements().is_none() {
-        let span = start..cursor.position;
-        return Err(error(span, "tensor has more elements than 63 bits can count", "too large"));
-    }
+    countable(&ty).map_err(|message| error(start..cursor.position, message, "too large"))?;
     Ok(ty)
 }
 

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use super::infer::{countable, plural};
-use super::{Definition, Id, MAXIMUM_NESTING, OpId, Operation, Program, RegionId, ValueId, infer};
+use super::infer::plural;
+use super::{Definition, Id, MAXIMUM_NESTING, OpId, Operation, Program, RegionId, ValueId, countable, infer};
 
 impl Program {
     /// Whether every value is defined once, before it is used and where it can be seen, every
