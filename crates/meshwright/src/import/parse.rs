@@ -54,7 +54,7 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         undefined_location: Cell::new(None),
     };
     let mut parser = Parser {
-        cursor: Cursor::new(source, 0),
+        cursor: Cursor::new(source, text_start(source)),
         context,
         program: Program::new(""),
         functions: Vec::new(),
@@ -88,6 +88,11 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
     }
 }
 
+/// After the byte order mark that some editors write.
+fn text_start(text: &str) -> usize {
+    if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
+}
+
 /// Definitions in place of their aliases may amount to this many times the text.
 const EXPANSION_PASSES: usize = 64;
 
@@ -96,7 +101,7 @@ const EXPANSION_PASSES: usize = 64;
 fn find_aliases(text: &str) -> (FxHashMap<&str, usize>, Vec<Range<usize>>) {
     let mut aliases = FxHashMap::default();
     let mut repeated = Vec::new();
-    let mut line_start = 0;
+    let mut line_start = text_start(text);
     loop {
         if text.as_bytes().get(line_start) == Some(&b'#') {
             let mut cursor = Cursor::new(text, line_start + 1);
