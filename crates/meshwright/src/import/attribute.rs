@@ -239,9 +239,10 @@ fn parse_number<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
         Some(Ok(bits)) => Some(Attribute::Integer(bits as i64)),
         Some(Err(_)) => None,
         None if is_float_type || text.contains(['.', 'e', 'E']) => text.parse().ok().map(Attribute::Float),
-        None => text.parse().ok().or_else(|| text.parse::<u64>().ok().map(|bits| bits as i64)).map(Attribute::Integer),
+        None if suffix == "ui64" => text.parse::<u64>().ok().map(|bits| Attribute::Integer(bits as i64)),
+        None => text.parse().ok().map(Attribute::Integer),
     };
-    value.ok_or_else(|| error(span, "not a number we can read", "expected an integer or a float"))
+    value.ok_or_else(|| error(span, "cannot read this number", "expected a 64-bit integer or a float"))
 }
 
 /// The type in `: i64` after a number, or nothing. In `dim = 0 : tensor<4xf32>` the `:` belongs to
@@ -297,11 +298,7 @@ fn parse_array<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
             match cursor.peek() {
                 b't' if cursor.eat("true") => integers.push(1),
                 b'f' if cursor.eat("false") => integers.push(0),
-                b'-' => {
-                    cursor.position += 1;
-                    integers.push((cursor.integer()? as i64).wrapping_neg());
-                }
-                _ => integers.push(cursor.integer()? as i64),
+                _ => integers.push(parse_integer(cursor)?),
             }
             if !cursor.eat(",") {
                 break;
@@ -310,6 +307,14 @@ fn parse_array<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     }
     cursor.expect(">")?;
     Ok(Attribute::Integers(integers))
+}
+
+fn parse_integer(cursor: &mut Cursor<'_>) -> Parse<i64> {
+    let start = cursor.position;
+    let is_negative = cursor.eat("-");
+    let magnitude = i128::from(cursor.integer()?);
+    i64::try_from(if is_negative { -magnitude } else { magnitude })
+        .map_err(|_| error(start..cursor.position, "integer does not fit 64 bits", "out of range"))
 }
 
 /// `#stablehlo.dot<...>`, `#stablehlo<precision DEFAULT>`, `#alias`.

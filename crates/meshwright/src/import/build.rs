@@ -99,7 +99,7 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
             split_dim: fields.size(&["split_dimension"])?,
             concat_dim: fields.size(&["concat_dimension"])?,
             split_count: fields.size(&["split_count"])?,
-            collective: collective_from(fields)?,
+            collective: Collective { global_ids: false, ..collective_from(fields)? },
         })),
         "stablehlo.batch_norm_grad" => Op::BatchNormGrad(batch_norm_from(fields)?),
         "stablehlo.batch_norm_inference" => Op::BatchNormInference(batch_norm_from(fields)?),
@@ -112,7 +112,10 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
         "stablehlo.case" => Op::Case,
         "stablehlo.cholesky" => Op::Cholesky { lower: fields.flag(&["lower"])? },
         "stablehlo.clamp" => Op::Clamp,
-        "stablehlo.collective_broadcast" => Op::CollectiveBroadcast(Box::new(collective_from(fields)?)),
+        "stablehlo.collective_broadcast" => {
+            let collective = Collective { global_ids: false, ..collective_from(fields)? };
+            Op::CollectiveBroadcast(Box::new(collective))
+        }
         "stablehlo.collective_permute" => collective_permute_from(fields)?,
         "stablehlo.compare" => compare_from(fields)?,
         "stablehlo.complex" => Op::Complex,
@@ -190,7 +193,7 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
 
 fn check_from(name: &str, fields: Fields<'_, '_>) -> Parse<Op> {
     Ok(Op::Check(match name {
-        "check.expect_almost_eq" => Check::AlmostEqual { tolerance: fields.float_or(&["tolerance"], 1e-3)? },
+        "check.expect_almost_eq" => Check::AlmostEqual { tolerance: fields.finite_or(&["tolerance"], 1e-3)? },
         "check.expect_close" => Check::Close {
             min_ulps: fields.integer_or(&["min_ulp_difference"], 0)?.max(0) as u64,
             max_ulps: fields.integer_or(&["max_ulp_difference"], 3)?.max(0) as u64,
@@ -200,11 +203,13 @@ fn check_from(name: &str, fields: Fields<'_, '_>) -> Parse<Op> {
 }
 
 fn collective_from(fields: Fields<'_, '_>) -> Parse<Collective> {
-    Ok(Collective {
-        groups: fields.rows(&["replica_groups"])?,
-        channel: fields.channel()?.0,
-        global_ids: fields.flag(&["use_global_device_ids"])?,
-    })
+    let mut groups = fields.rows(&["replica_groups"])?;
+    // Groups shorter than the longest are filled up with -1.
+    for group in &mut groups {
+        let length = group.iter().rposition(|&member| member != -1).map_or(0, |last| last + 1);
+        group.truncate(length);
+    }
+    Ok(Collective { groups, channel: fields.channel()?.0, global_ids: fields.flag(&["use_global_device_ids"])? })
 }
 
 fn all_gather_from(fields: Fields<'_, '_>) -> Parse<Op> {
@@ -225,7 +230,11 @@ fn collective_permute_from(fields: Fields<'_, '_>) -> Parse<Op> {
 }
 
 fn batch_norm_from(fields: Fields<'_, '_>) -> Parse<BatchNorm> {
-    Ok(BatchNorm { epsilon: fields.float_or(&["epsilon"], 0.0)? as f32, feature_dim: fields.size(&["feature_index"])? })
+    let epsilon = fields.finite_or(&["epsilon"], 0.0)? as f32;
+    if !epsilon.is_finite() {
+        return Err(fields.wrong("epsilon"));
+    }
+    Ok(BatchNorm { epsilon, feature_dim: fields.size(&["feature_index"])? })
 }
 
 fn compare_from(fields: Fields<'_, '_>) -> Parse<Op> {
@@ -344,7 +353,7 @@ fn custom_call_from(fields: Fields<'_, '_>) -> Parse<Op> {
     }
     if target == "meshwright.attention" {
         return Ok(Op::Attention(Box::new(Attention {
-            scale: fields.float_or(&["meshwright.scale"], 1.0)?,
+            scale: fields.finite_or(&["meshwright.scale"], 1.0)?,
             causal: fields.flag(&["meshwright.causal"])?,
             bias: fields.raw.operands.len() > 3,
         })));

@@ -86,6 +86,12 @@ impl<'r, 'a> Fields<'r, 'a> {
         }
     }
 
+    /// A float that is a number and has an end.
+    pub(super) fn finite_or(self, names: &[&str], default: f64) -> Parse<f64> {
+        let value = self.float_or(names, default)?;
+        if value.is_finite() { Ok(value) } else { Err(self.wrong(names[0])) }
+    }
+
     pub(super) fn size(self, names: &[&str]) -> Parse<usize> {
         self.need(names)?;
         self.size_or(names, 0)
@@ -291,6 +297,9 @@ fn rows_in(value: &Attribute<'_>) -> Option<Vec<Vec<i64>>> {
         Attribute::List(rows) => rows.iter().map(integers_in).collect(),
         Attribute::Dense(literal) => {
             let &[rows, columns] = literal.ty.shape.as_slice() else { return None };
+            if rows > MAXIMUM_REPEATED && columns == 0 {
+                return None;
+            }
             let integers = integers_in_literal(literal)?;
             Some((0..rows).map(|row| integers[row * columns..(row + 1) * columns].to_vec()).collect())
         }
@@ -298,9 +307,13 @@ fn rows_in(value: &Attribute<'_>) -> Option<Vec<Vec<i64>>> {
     }
 }
 
-/// The elements of a small integer constant. A large one is no list of dimensions.
+/// A constant whose few characters stand for more rows or elements than this is no list.
+const MAXIMUM_REPEATED: usize = 1 << 12;
+
+/// The elements of an integer constant.
 fn integers_in_literal(literal: &Literal) -> Option<Vec<i64>> {
-    if !(literal.ty.dtype == DType::I64 || literal.ty.dtype == DType::Bool) || literal.ty.elements() > 1 << 24 {
+    let is_repeated = literal.as_splat().is_some() && literal.ty.elements() > MAXIMUM_REPEATED;
+    if !(literal.ty.dtype == DType::I64 || literal.ty.dtype == DType::Bool) || is_repeated {
         return None;
     }
     let width = literal.ty.dtype.stored_bytes();
