@@ -106,8 +106,7 @@ fn find_aliases(text: &str) -> (FxHashMap<&str, usize>, Vec<Range<usize>>) {
         if text.as_bytes().get(line_start) == Some(&b'#') {
             let mut cursor = Cursor::new(text, line_start + 1);
             let name = cursor.suffix();
-            if cursor.eat("=") {
-                cursor.skip_space();
+            if cursor.eat("=") && has_value(&mut cursor) {
                 if aliases.insert(name, cursor.position).is_some() {
                     repeated.push(line_start..line_start + 1 + name.len());
                 }
@@ -118,6 +117,14 @@ fn find_aliases(text: &str) -> (FxHashMap<&str, usize>, Vec<Range<usize>>) {
             None => return (aliases, repeated),
         }
     }
+}
+
+/// Goes to the value of a definition, which starts on the same line.
+fn has_value(cursor: &mut Cursor<'_>) -> bool {
+    while matches!(cursor.byte(), b' ' | b'\t') {
+        cursor.position += 1;
+    }
+    !matches!(cursor.byte(), b'\n' | b'\r' | 0)
 }
 
 /// Reading stops at this many errors: a binary file would give millions. More warnings than this
@@ -256,9 +263,19 @@ impl<'a> Parser<'a> {
 
     /// Aliases were found beforehand.
     fn skip_alias(&mut self) -> Parse<()> {
+        let is_attribute = self.cursor.byte() == b'#';
         self.cursor.position += 1;
         self.cursor.suffix();
         self.cursor.expect("=")?;
+        if !has_value(&mut self.cursor) {
+            return Err(self.cursor.unexpected("the value of the alias on the same line"));
+        }
+        // The value may go on over several lines. What is wrong with it is reported where it is used.
+        let mut value = self.cursor.clone();
+        if is_attribute && parse_attribute(&mut value, &self.context, 0).is_ok() {
+            self.cursor = value;
+            return Ok(());
+        }
         let rest = &self.cursor.text[self.cursor.position..];
         self.cursor.position += rest.find('\n').unwrap_or(rest.len());
         Ok(())
@@ -580,7 +597,7 @@ impl<'a> Parser<'a> {
             }
             let start = self.cursor.position;
             if terminated {
-                let problem = error(start..start + 1, "nothing may follow the `return` of a region", "");
+                let problem = self.cursor.unexpected("`}` after the `return` of a region");
                 self.report(*problem);
                 self.skip_to_region_end();
                 return terminated;
@@ -665,6 +682,9 @@ impl<'a> Parser<'a> {
         check_distinct(&raw.attributes)?;
         raw.poisoned |= raw.regions.iter().any(|inner| self.broken_regions.contains(inner));
         if matches!(raw.name, "stablehlo.return" | "func.return") {
+            if !names.is_empty() {
+                return Err(error(raw.span, format!("`{}` has no results", raw.name), "expected no name before it"));
+            }
             if raw.poisoned {
                 self.broken_regions.insert(region);
             } else {

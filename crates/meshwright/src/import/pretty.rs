@@ -81,7 +81,8 @@ fn parse_items<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
                 let before = parser.cursor.position;
                 // A location, or the next operation after one that has no types.
-                if parser.cursor.eat("loc(") {
+                let is_return = matches!(raw.name, "func.return" | "stablehlo.return");
+                if is_return || parser.cursor.eat("loc(") {
                     parser.cursor.position = before;
                     return Ok(());
                 }
