@@ -121,7 +121,7 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
                 let bits = parse_element(cursor, ty.dtype)?;
                 if counts.len() != ty.rank() {
                     let label = format!("`{ty}` has {} dimensions", ty.rank());
-                    return Err(error(cursor.position - 1..cursor.position, "element in an outer list", label));
+                    return Err(error(cursor.position - 1..cursor.position, "element where a list is expected", label));
                 }
                 bytes.extend_from_slice(&bits.to_le_bytes()[..width]);
                 counts[ty.rank() - 1] += 1;
@@ -174,7 +174,14 @@ fn parse_element(cursor: &mut Cursor<'_>, dtype: DType) -> Parse<u128> {
         let expected = if dtype == DType::Bool { "`true` or `false`" } else { "a number" };
         return Err(cursor.unexpected(expected));
     }
-    element_bits(text, dtype).ok_or_else(|| error(span, format!("`{text}` is not a number of type `{dtype}`"), ""))
+    element_bits(text, dtype).ok_or_else(|| {
+        let expected = match dtype.kind() {
+            DTypeKind::Signed | DTypeKind::Unsigned => format!("an integer of {} bits", dtype.bits()),
+            DTypeKind::Bool => "`true` or `false`".to_owned(),
+            _ => "a number that the type can hold".to_owned(),
+        };
+        error(span, format!("`{text}` is not an element of type `{dtype}`"), format!("expected {expected}"))
+    })
 }
 
 /// The bits of one element written as decimal, or as `0x` and the bits themselves.

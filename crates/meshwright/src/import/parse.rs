@@ -16,6 +16,7 @@ use super::pretty;
 use super::types::{TypeList, parse_function_type, parse_type};
 use crate::program::{
     Argument, LocationId, MAXIMUM_NESTING, Op, OpId, Opaque, Program, RegionId, ResultInfo, Type, ValueId, Values,
+    plural,
 };
 
 /// A module as written: functions side by side, calls between them.
@@ -772,7 +773,7 @@ impl<'a> Parser<'a> {
                 raw.operands.push(ValueId(first.0 + index as u32));
             }
             Some(&Binding::Values { count, .. }) => {
-                let label = format!("`%{name}` has {count} results");
+                let label = format!("`%{name}` stands for {}", plural(count as usize, "value"));
                 return Err(error(span, format!("there is no result {index}"), label));
             }
             Some(Binding::Poisoned) => raw.poisoned = true,
@@ -818,14 +819,19 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         if raw.operand_types.len() != raw.operands.len() {
-            let label = format!("{} operands, {} types", raw.operands.len(), raw.operand_types.len());
+            let (operands, types) = (raw.operands.len(), raw.operand_types.len());
+            let label = format!("{} and {}", plural(operands, "operand"), plural(types, "type"));
             return Err(error(raw.span.clone(), format!("`{}` needs one type per operand", raw.name), label));
         }
         for (index, (&operand, declared)) in raw.operands.iter().zip(&raw.operand_types).enumerate() {
             let actual = self.program.ty(operand);
             if actual != declared {
-                let label = format!("operand {index} is `{actual}`, the text says `{declared}`");
-                return Err(error(raw.span.clone(), "operand of another type", label));
+                let label = format!("is `{actual}`, the text says `{declared}`");
+                return Err(error(
+                    raw.span.clone(),
+                    format!("operand {index} of `{}` has another type", raw.name),
+                    label,
+                ));
             }
         }
         Ok(())
@@ -834,11 +840,11 @@ impl<'a> Parser<'a> {
     fn define_results(&mut self, names: &ResultNames<'a>, results: &[ValueId], raw: &RawOp<'a>) -> Parse<()> {
         let named: u64 = names.iter().map(|&(_, count)| u64::from(count)).sum();
         if named != results.len() as u64 && !names.is_empty() {
-            let label = format!("{named} names, {} results", results.len());
+            let label = format!("{} and {}", plural(named as usize, "name"), plural(results.len(), "result"));
             for &(name, _) in names {
                 self.define(name, Binding::Poisoned)?;
             }
-            self.report(*error(raw.span.clone(), format!("`{}` has another number of results", raw.name), label));
+            self.report(*error(raw.span.clone(), format!("`{}` needs one name per result", raw.name), label));
             return Ok(());
         }
         let mut next = 0;

@@ -18,13 +18,16 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_>) -> Parse<Type> {
     if cursor.eat("!stablehlo.token") || cursor.eat("!mhlo.token") {
         return Ok(Type::token());
     }
-    let is_type = matches!(cursor.peek(), b'!' | b'a'..=b'z');
-    let mut problem = cursor.unexpected("a tensor type such as `tensor<2x3xf32>`");
-    if is_type && ["tuple", "memref", "vector", "!", "index"].iter().any(|name| cursor.text[start..].starts_with(name))
-    {
-        problem = error(problem.span, "this kind of type is not supported", "expected a tensor or a token");
+    let mut word = cursor.clone();
+    let name = if word.eat("!") { word.suffix() } else { word.word().unwrap_or("") };
+    let found = &cursor.text[start..word.position];
+    if found.starts_with('!') || matches!(name, "tuple" | "memref" | "vector" | "index" | "none") {
+        let message = format!("type `{found}` is not supported");
+        let problem = error(start..word.position, message, "expected a tensor or a token");
+        let is_alias = found.starts_with('!') && !name.contains('.');
+        return Err(if is_alias { with_hint(problem, "write the type out where its alias stands") } else { problem });
     }
-    Err(problem)
+    Err(cursor.unexpected("a tensor type such as `tensor<2x3xf32>`"))
 }
 
 /// `(A, B) -> C`, `(A, B) -> (C, D)`: the operand types and the result types.
@@ -93,6 +96,8 @@ fn parse_tensor(cursor: &mut Cursor<'_>, start: usize) -> Parse<Type> {
     Ok(ty)
 }
 
+const EXPECTED_DTYPE: &str = "expected a type such as `f32`, `bf16` or `i32`";
+
 fn parse_dtype(cursor: &mut Cursor<'_>) -> Parse<DType> {
     cursor.skip_space();
     let start = cursor.position;
@@ -110,11 +115,11 @@ fn parse_dtype(cursor: &mut Cursor<'_>) -> Parse<DType> {
     if cursor.byte() == b'!' {
         let quantized = cursor.text[start..].starts_with("!quant");
         let message = if quantized { "quantized types are not supported" } else { "unknown element type" };
-        return Err(error(start..start + 1, message, "expected a type such as `f32`, `bf16` or `i32`"));
+        return Err(error(start..start + 1, message, EXPECTED_DTYPE));
     }
     let name = cursor.expect_word("an element type such as `f32`")?;
     DType::from_name(name)
-        .ok_or_else(|| error(start..cursor.position, format!("unknown element type `{name}`"), "not a type we know"))
+        .ok_or_else(|| error(start..cursor.position, format!("unknown element type `{name}`"), EXPECTED_DTYPE))
 }
 
 /// Passes over the encoding in `tensor<4xf32, #encoding>`, leaving the closing `>`.

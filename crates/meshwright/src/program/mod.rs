@@ -15,8 +15,8 @@ mod verify;
 
 pub use copy::{Copier, CopyRegion};
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
-pub(crate) use infer::countable;
 pub use infer::{Types, infer};
+pub(crate) use infer::{countable, plural};
 pub use literal::{Literal, encode_number};
 pub use loops::{CountedLoop, Role};
 pub use op::*;

@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::infer::plural;
-use super::{Definition, Id, MAXIMUM_NESTING, OpId, Operation, Program, RegionId, ValueId, countable, infer};
+use super::{Definition, Id, MAXIMUM_NESTING, OpId, Operation, Program, RegionId, ValueId, countable, infer, plural};
 
 impl Program {
     /// Whether every value is defined once, before it is used and where it can be seen, every

@@ -201,6 +201,6 @@ pub(super) fn same_family(left: DType, right: DType) -> bool {
         || (left.kind() == right.kind() && left.kind() != DTypeKind::Token)
 }
 
-pub(in crate::program) fn plural(count: usize, noun: &str) -> String {
+pub(crate) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -22,8 +22,7 @@ use smallvec::SmallVec;
 
 use super::{DType, Op, Program, RegionId, Type, ValueId};
 
-pub(crate) use check::countable;
-pub(super) use check::plural;
+pub(crate) use check::{countable, plural};
 
 /// Types of the results of an op.
 pub type Types = SmallVec<[Type; 1]>;
