@@ -259,10 +259,11 @@ fn scalar_type_suffix<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     ""
 }
 
-/// `: i64` and the like after a string.
+/// `: i64` and the like after a string. Tensor types belong to the operation.
 fn skip_type_suffix(cursor: &mut Cursor<'_>) {
     let before = cursor.position;
-    if cursor.eat(":") && parse_carried(cursor).is_err() {
+    let is_type = cursor.eat(":") && cursor.peek() != b'(' && !cursor.eat("tensor<");
+    if !is_type || parse_carried(cursor).is_err() {
         cursor.position = before;
     }
 }
@@ -417,7 +418,7 @@ fn parse_carried<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     }
     cursor.suffix();
     if matches!(cursor.byte(), b'<' | b'(') && !cursor.skip_balanced() {
-        return Err(error(start..start + 1, "attribute without an end", "starts here"));
+        return Err(error(start..start + 1, "attribute without an end", "its brackets do not match"));
     }
     if cursor.position == start {
         return Err(cursor.unexpected("an attribute value"));

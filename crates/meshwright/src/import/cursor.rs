@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::diagnostic::{Diagnostic, Severity};
 
 /// What reading gives back: the thing read, or what is wrong at a place.
@@ -217,15 +219,22 @@ impl<'a> Cursor<'a> {
     /// and ends after the matching one; `false` where there is none.
     pub(super) fn skip_balanced(&mut self) -> bool {
         let bytes = self.bytes();
-        let mut depth = 0usize;
+        // The brackets that have to close what is open.
+        let mut open: SmallVec<[u8; 16]> = SmallVec::new();
         for _ in 0..MAXIMUM_PIECE {
             match self.byte() {
                 0 if self.position >= bytes.len() => return false,
-                b'(' | b'[' | b'{' | b'<' => depth += 1,
-                b'>' if self.position > 0 && bytes[self.position - 1] == b'-' => {}
-                b')' | b']' | b'}' | b'>' => {
-                    depth = depth.saturating_sub(1);
-                    if depth == 0 {
+                b'(' => open.push(b')'),
+                b'[' => open.push(b']'),
+                b'{' => open.push(b'}'),
+                b'<' => open.push(b'>'),
+                // Of an arrow or a comparison.
+                b'>' if bytes[self.position - 1] == b'-' || open.last() != Some(&b'>') => {}
+                close @ (b')' | b']' | b'}' | b'>') => {
+                    if open.pop() != Some(close) {
+                        return false;
+                    }
+                    if open.is_empty() {
                         self.position += 1;
                         return true;
                     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cursor::{Cursor, Parse, error, with_hint};
 use super::types::parse_type;
-use crate::program::{DType, DTypeKind, Literal, Type, encode_number};
+use crate::program::{DType, DTypeKind, Literal, Type, encode_number, plural};
 
 /// Reads `dense<...> : type`; the cursor stands after `dense<`. `source` is the text of the cursor,
 /// shared so that a large blob can stay in it.
@@ -38,15 +38,16 @@ pub(super) fn parse_dense(cursor: &mut Cursor<'_>, source: &Arc<str>) -> Parse<L
     Ok(Literal::splat(ty, bits))
 }
 
-/// The span between `dense<` and its `>`; no element contains a `>`.
+/// The span between `dense<` and its `>`; no element contains a `>` or a `<`.
 fn body_span(cursor: &mut Cursor<'_>) -> Parse<Range<usize>> {
     let start = cursor.position;
-    match memchr::memchr(b'>', &cursor.text.as_bytes()[start..]) {
-        Some(length) => {
+    let bytes = cursor.text.as_bytes();
+    match memchr::memchr2(b'>', b'<', &bytes[start..]) {
+        Some(length) if bytes[start + length] == b'>' => {
             cursor.position = start + length + 1;
             Ok(start..start + length)
         }
-        None => Err(error(start..start, "constant without an end", "expected `>`")),
+        _ => Err(error(start - 1..start, "constant without an end", "this `<` has no `>`")),
     }
 }
 
@@ -109,7 +110,7 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
         match cursor.peek() {
             b'[' => {
                 if counts.len() == ty.rank() {
-                    let label = format!("`{ty}` has {} dimensions", ty.rank());
+                    let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
                     return Err(error(cursor.position..cursor.position + 1, "list nested too deep", label));
                 }
                 cursor.position += 1;
@@ -120,7 +121,7 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
             _ => {
                 let bits = parse_element(cursor, ty.dtype)?;
                 if counts.len() != ty.rank() {
-                    let label = format!("`{ty}` has {} dimensions", ty.rank());
+                    let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
                     return Err(error(cursor.position - 1..cursor.position, "element where a list is expected", label));
                 }
                 bytes.extend_from_slice(&bits.to_le_bytes()[..width]);

@@ -152,8 +152,9 @@ fn parse_file<'a>(cursor: &mut Cursor<'a>, file: &'a str) -> Parse<Place<'a>> {
 
 /// `fused<...>[a, b]`: the first that knows a scope or a file.
 fn parse_fused<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize) -> Parse<Place<'a>> {
+    let start = cursor.position;
     if cursor.peek() == b'<' && !cursor.skip_balanced() {
-        return Err(cursor.unexpected("the end of `fused<`"));
+        return Err(error(start..start + 1, "location without an end", "this `<` has no `>`"));
     }
     cursor.expect("[")?;
     let mut best = Place::default();
@@ -175,8 +176,9 @@ fn skip_place(cursor: &mut Cursor<'_>) -> Parse<()> {
         match cursor.byte() {
             b'"' => drop(cursor.string()?),
             b'(' | b'[' | b'<' => {
+                let start = cursor.position;
                 if !cursor.skip_balanced() {
-                    return Err(cursor.unexpected("the end of the location"));
+                    return Err(error(start..start + 1, "location without an end", "this bracket is not closed"));
                 }
             }
             _ => cursor.position += 1,

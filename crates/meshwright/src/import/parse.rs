@@ -618,19 +618,21 @@ impl<'a> Parser<'a> {
     }
 
     /// Goes to the end of the item that starts at `start`: a line end outside of all brackets that
-    /// the item opened, or the bracket that closes what is around it.
+    /// the item opened, or the bracket that closes what is around it. Only a bracket that ends its
+    /// line goes on over line ends, so that one that is missing does not swallow what follows.
     fn recover(&mut self, start: usize) {
         let bytes = self.cursor.text.as_bytes();
         let failed_at = self.cursor.position;
-        let mut depth = 0usize;
+        // For each open bracket, whether it ends its line.
+        let mut open: Vec<bool> = Vec::new();
         let mut cursor = Cursor::new(self.cursor.text, start);
         let limit = start.saturating_add(self.recovery).min(bytes.len());
         while cursor.position < limit {
             match bytes[cursor.position] {
-                b'(' | b'[' | b'{' => depth += 1,
-                b')' | b']' | b'}' if depth == 0 && cursor.position > start => break,
-                b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-                b'\n' if depth == 0 => break,
+                b'(' | b'[' | b'{' => open.push(ends_line(&bytes[cursor.position + 1..])),
+                b')' | b']' | b'}' if open.is_empty() && cursor.position > start => break,
+                b')' | b']' | b'}' => drop(open.pop()),
+                b'\n' if !open.last().is_some_and(|&ends_line| ends_line) => break,
                 b'"' if cursor.string().is_ok() => continue,
                 _ => {}
             }
@@ -951,6 +953,12 @@ impl<'a> RawOp<'a> {
     fn is_generic(&self) -> bool {
         self.span.len() == self.name.len() + 2
     }
+}
+
+/// Whether nothing but space stands before the next line end.
+fn ends_line(bytes: &[u8]) -> bool {
+    let end = bytes.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+    end == Some(&b'\n')
 }
 
 fn argument_from(

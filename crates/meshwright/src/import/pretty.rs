@@ -8,7 +8,7 @@ use super::attribute::{Attribute, Attributes, Named, parse_convolution_dims};
 use super::cursor::{Parse, error};
 use super::parse::{Parser, RawOp};
 use super::types::{TypeList, parse_function_type, parse_result_types, parse_type};
-use crate::program::{LocationId, RegionId, ValueId};
+use crate::program::{LocationId, RegionId, ValueId, plural};
 
 /// One operation; the cursor stands on its name.
 pub(super) fn parse_pretty<'a>(parser: &mut Parser<'a>, start: usize) -> Parse<RawOp<'a>> {
@@ -315,7 +315,8 @@ fn parse_while<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
         raw.result_types = raw.operand_types.clone();
     }
     if raw.operand_types.len() != names.len() {
-        let label = format!("{} values, {} types", names.len(), raw.operand_types.len());
+        let (values, types) = (names.len(), raw.operand_types.len());
+        let label = format!("{} and {}", plural(values, "value"), plural(types, "type"));
         return Err(error(raw.span.clone(), "`stablehlo.while` needs one type per value", label));
     }
     if parser.cursor.eat("attributes") {

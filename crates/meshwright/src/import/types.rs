@@ -88,7 +88,7 @@ fn parse_tensor(cursor: &mut Cursor<'_>, start: usize) -> Parse<Type> {
     }
     let dtype = parse_dtype(cursor)?;
     if cursor.eat(",") && !skip_encoding(cursor) {
-        return Err(cursor.unexpected("`>` at the end of the tensor type"));
+        return Err(error(start..start + "tensor<".len(), "tensor type without an end", "this `<` has no `>`"));
     }
     cursor.expect(">")?;
     let ty = Type { dtype, shape };
