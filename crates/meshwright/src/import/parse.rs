@@ -107,10 +107,9 @@ fn find_aliases(text: &str) -> (FxHashMap<&str, usize>, Vec<Range<usize>>) {
         if text.as_bytes().get(line_start) == Some(&b'#') {
             let mut cursor = Cursor::new(text, line_start + 1);
             let name = cursor.suffix();
-            if cursor.eat("=") && has_value(&mut cursor) {
-                if aliases.insert(name, cursor.position).is_some() {
-                    repeated.push(line_start..line_start + 1 + name.len());
-                }
+            let has_value = cursor.eat("=") && has_value(&mut cursor);
+            if has_value && aliases.insert(name, cursor.position).is_some() {
+                repeated.push(line_start..line_start + 1 + name.len());
             }
         }
         match memchr::memchr(b'\n', &text.as_bytes()[line_start..]) {
@@ -970,7 +969,7 @@ fn argument_from(
     for attribute in attributes {
         match (attribute.name, &attribute.value) {
             ("tf.aliasing_output", &Attribute::Integer(result)) if result >= 0 => {
-                argument.alias = Some(result as usize)
+                argument.alias = Some(result as usize);
             }
             ("tf.aliasing_output", _) => {
                 let label = "expected the number of a result";
