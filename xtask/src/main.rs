@@ -1,1 +1,64 @@
-fn main() {}
+//! Chores of the repository: `cargo xtask test` and `cargo xtask bench`.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to whoever started it")]
+
+mod bench;
+mod test;
+
+mod python;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, iter};
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "\
+Usage: cargo xtask test [--rust | --python]
+       cargo xtask bench
+
+  test            build the command and run every test
+  test --rust     only the tests in Rust
+  test --python   only the tests in Python
+  bench           time the importer beside jaxlib's parser";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether everything that was asked for went well.
+fn run() -> Result<bool> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match *arguments {
+        ["test"] => Ok(test::run(&test::Steps { rust: true, python: true })),
+        ["test", "--rust"] => Ok(test::run(&test::Steps { rust: true, python: false })),
+        ["test", "--python"] => Ok(test::run(&test::Steps { rust: false, python: true })),
+        ["bench"] => bench::run().map(|()| true),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        _ => bail!("unknown arguments: {}\n\n{USAGE}", arguments.join(" ")),
+    }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a folder of the repository")
+}
+
+/// The folder cargo builds into: this program is `<target>/<profile>/xtask`.
+fn target() -> Result<PathBuf> {
+    let this = env::current_exe()?;
+    let folder = iter::successors(Some(this.as_path()), |path| path.parent()).nth(2);
+    folder.map(Path::to_owned).ok_or_else(|| anyhow::anyhow!("cannot tell the target folder from {}", this.display()))
+}

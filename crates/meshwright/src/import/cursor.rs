@@ -40,12 +40,25 @@ impl<'a> Cursor<'a> {
     }
 
     /// The byte at the position as it is, or 0 at the end.
+    #[inline]
     pub(super) fn byte(&self) -> u8 {
         self.bytes().get(self.position).copied().unwrap_or(0)
     }
 
     /// Passes over white space and comments.
+    #[inline]
     pub(super) fn skip_space(&mut self) {
+        // Most tokens stand right behind the one before, or after one space.
+        if self.byte() == b' ' {
+            self.position += 1;
+        }
+        if !matches!(self.byte(), b'!'..=b'.' | b'0'..=b'~') {
+            self.skip_space_and_comments();
+        }
+    }
+
+    #[cold]
+    fn skip_space_and_comments(&mut self) {
         let bytes = self.bytes();
         loop {
             while matches!(bytes.get(self.position), Some(b' ' | b'\n' | b'\t' | b'\r')) {
@@ -60,12 +73,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte that is not white space, or 0 at the end.
+    #[inline]
     pub(super) fn peek(&mut self) -> u8 {
-        if !matches!(self.byte(), b'!'..=b'.' | b'0'..=b'~') {
-            self.skip_space();
-        } else if self.byte() == b'/' {
-            self.skip_space();
-        }
+        self.skip_space();
         self.byte()
     }
 
@@ -75,6 +85,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes `token` if it comes next. A token of letters must end where a word ends.
+    #[inline(always)]
     pub(super) fn eat(&mut self, token: &str) -> bool {
         self.skip_space();
         let rest = &self.bytes()[self.position..];
@@ -89,8 +100,14 @@ impl<'a> Cursor<'a> {
         true
     }
 
+    #[inline(always)]
     pub(super) fn expect(&mut self, token: &str) -> Parse<()> {
-        if self.eat(token) { Ok(()) } else { Err(self.unexpected(&format!("`{token}`"))) }
+        if self.eat(token) { Ok(()) } else { Err(self.missing(token)) }
+    }
+
+    #[cold]
+    fn missing(&mut self, token: &str) -> Box<Diagnostic> {
+        self.unexpected(&format!("`{token}`"))
     }
 
     /// An error that says what was expected at the position and what stands there.
@@ -178,6 +195,13 @@ impl<'a> Cursor<'a> {
     pub(super) fn integer(&mut self) -> Parse<u64> {
         self.skip_space();
         let start = self.position;
+        // Up to 19 digits always fit.
+        let digits = self.bytes()[start..].iter().take(20).take_while(|byte| byte.is_ascii_digit()).count();
+        if (1..20).contains(&digits) {
+            self.position += digits;
+            let digits = &self.bytes()[start..start + digits];
+            return Ok(digits.iter().fold(0, |value, digit| 10 * value + u64::from(digit - b'0')));
+        }
         let mut value: u64 = 0;
         while self.byte().is_ascii_digit() {
             let digit = u64::from(self.byte() - b'0');

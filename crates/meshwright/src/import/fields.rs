@@ -196,7 +196,7 @@ impl<'r, 'a> Fields<'r, 'a> {
     }
 
     /// A dimension counted from the end where it is negative; the rank is that of the first result.
-    pub(super) fn from_end(self, dim: i64) -> Parse<usize> {
+    pub(super) fn counted_from_end(self, dim: i64) -> Parse<usize> {
         let rank = self.raw.result_types.first().map_or(0, Type::rank) as i64;
         usize::try_from(if dim < 0 { dim.saturating_add(rank) } else { dim })
             .map_err(|_| self.negative(&["dimension"], dim))

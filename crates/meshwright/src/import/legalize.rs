@@ -22,7 +22,7 @@ pub(super) fn add_legalized<'a>(
         "check.expect_almost_eq_const" | "check.expect_close_const" | "check.expect_eq_const" => {
             return add_constant_check(parser, region, raw, location).map(Some);
         }
-        "chlo.constant" => Op::Constant(fields.literal("value")?),
+        "chlo.constant" => Op::Constant(Box::new(fields.literal("value")?)),
         "chlo.constant_like" => return add_constant_like(parser, region, raw, location).map(Some),
         "sdy.sharding_constraint" => return drop_annotation(parser, raw).map(Some),
         "stablehlo.broadcast" => {
@@ -60,7 +60,7 @@ pub(super) fn add_legalized<'a>(
 
 fn add_constant(parser: &mut Parser<'_>, region: RegionId, literal: Literal, location: LocationId) -> Parse<Values> {
     let ty = literal.ty.clone();
-    let id = parser.program.add_op_with_types(region, Op::Constant(literal), &[], &[], [ty], location);
+    let id = parser.program.add_op_with_types(region, Op::Constant(Box::new(literal)), &[], &[], [ty], location);
     Ok(parser.program.ops[id].results.clone())
 }
 

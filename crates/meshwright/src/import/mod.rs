@@ -1,5 +1,6 @@
 //! StableHLO text in, [`Program`] out.
 
+mod attention;
 mod attribute;
 mod build;
 mod cursor;
@@ -28,14 +29,14 @@ pub struct Imported {
 }
 
 /// Reads the `main` function (or the only public one) of a StableHLO module, in generic or pretty
-/// form. Calls are inlined and dead code is dropped.
+/// form. Calls are inlined, dead code is dropped, and attention is recognized.
 pub fn import(text: &Arc<str>) -> Imported {
     let mut parsed = parse::parse(text);
     let mut diagnostics = std::mem::take(&mut parsed.diagnostics);
     let mut program = None;
     if !diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         match inline::inline(&parsed) {
-            Ok(inlined) => program = Some(inlined.compact()),
+            Ok(inlined) => program = Some(attention::recognize(inlined.compact())),
             Err(problems) => diagnostics.extend(problems),
         }
     }

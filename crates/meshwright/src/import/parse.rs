@@ -15,8 +15,8 @@ use super::location::{Locations, dotted};
 use super::pretty;
 use super::types::{TypeList, parse_function_type, parse_type};
 use crate::program::{
-    Argument, LocationId, MAXIMUM_NESTING, Op, OpId, Opaque, Program, RegionId, ResultInfo, Type, ValueId, Values,
-    plural,
+    Argument, LocationId, MAXIMUM_NESTING, Op, OpId, Opaque, Program, RegionId, ResultInfo, Table, Type, ValueId,
+    Values, plural,
 };
 
 /// A module as written: functions side by side, calls between them.
@@ -54,10 +54,14 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
         expansion: Cell::new(EXPANSION_PASSES * source.len()),
         undefined_location: Cell::new(None),
     };
+    let mut program = Program::new("");
+    // An op takes at least about a hundred bytes of text; growing the tables would copy them.
+    program.ops = Table::with_capacity(source.len() / 120);
+    program.values = Table::with_capacity(source.len() / 100);
     let mut parser = Parser {
         cursor: Cursor::new(source, text_start(source)),
         context,
-        program: Program::new(""),
+        program,
         functions: Vec::new(),
         function_names: FxHashSet::default(),
         calls: FxHashMap::default(),
@@ -886,6 +890,12 @@ impl<'a> Parser<'a> {
 
     /// Forgets the names that were defined since the scope had `mark` of them.
     pub(super) fn forget(&mut self, mark: usize) {
+        // At the end of a function nothing is left to be remembered.
+        if mark == 0 {
+            self.scope.clear();
+            self.names.clear();
+            return;
+        }
         for name in self.scope.drain(mark..) {
             self.names.remove(name);
         }

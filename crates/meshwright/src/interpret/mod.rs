@@ -1,22 +1,35 @@
 //! The reference interpreter: what a program means, computed plainly.
+//!
+//! Every float op computes in `f64` and rounds once to its own type. Sums and products of many
+//! terms (contractions, reductions, scatters) are accumulated in `f64` and rounded once at the end,
+//! so they are closer to the truth than any engine's. Where the StableHLO specification leaves a
+//! result open, we do what XLA does on CPUs.
 
-use crate::program::{LocationId, Program, Type};
+mod check;
+mod contract;
+mod control;
+mod elementwise;
+mod index;
+mod lanes;
+mod linear;
+mod random;
+mod reduce;
+mod shape;
+mod sort;
+mod special;
+mod tensor;
+#[cfg(test)]
+mod tests;
+mod window;
 
-/// A tensor in memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
-    pub ty: Type,
-    pub data: Data,
-}
+pub use tensor::{Data, Tensor, generate};
 
-/// Elements in row-major order. Every float type is held as `f64` and rounded to its own precision
-/// after each op, which is exact for the basic operations; every integer as `i64`, wrapped to its
-/// own width (a `u64` as the same bits); a boolean as 0 or 1.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Data {
-    Float(Vec<f64>),
-    Integer(Vec<i64>),
-}
+use std::sync::Arc;
+
+use crate::program::{Collective, DType, LocationId, Op, Operation, Program, Unary};
+
+use control::Machine;
+use tensor::{into_tensor, unsupported};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -48,6 +61,160 @@ pub struct EvaluateError {
 
 /// Evaluates a verified program on arguments of its argument types.
 pub fn evaluate(program: &Program, arguments: &[Tensor], options: Options) -> Result<Evaluation, EvaluateError> {
-    let _ = (program, arguments, options);
-    Err(EvaluateError { location: Program::UNKNOWN_LOCATION, message: "nothing is evaluated yet".to_owned() })
+    let fail = |message| Err(EvaluateError { location: Program::UNKNOWN_LOCATION, message });
+    let expected = &program.body().arguments;
+    if arguments.len() != expected.len() {
+        return fail(format!("the program has {} arguments but {} were given", expected.len(), arguments.len()));
+    }
+    for (index, (&value, argument)) in expected.iter().zip(arguments).enumerate() {
+        if program.ty(value) != &argument.ty {
+            return fail(format!("argument {index} is `{}` but `{}` was given", program.ty(value), argument.ty));
+        }
+    }
+    let mut machine = Machine::new(program, options);
+    let arguments = arguments.iter().cloned().map(Arc::new).collect();
+    let results = machine.region(program.body, arguments)?;
+    Ok(Evaluation {
+        results: results.into_iter().map(into_tensor).collect(),
+        checks_passed: machine.checks_passed,
+        failures: machine.failures,
+    })
+}
+
+/// Evaluates one op on its operands. Branches and loops are the machine's own business.
+fn apply<'p>(
+    machine: &mut Machine<'p>,
+    operation: &'p Operation,
+    operands: Vec<Arc<Tensor>>,
+) -> Result<Vec<Arc<Tensor>>, String> {
+    let program = machine.program;
+    let wide = machine.options.wide;
+    let types: Vec<_> = operation.results.iter().map(|&value| program.ty(value)).collect();
+    // Ops with one result and a fixed number of operands read them by position.
+    let operand = |index: usize| operands[index].as_ref();
+    let one = |tensor: Tensor| Ok(vec![Arc::new(tensor)]);
+    match &operation.op {
+        Op::AfterAll => one(Tensor::zeros(types[0])),
+        Op::AllGather(gather) => alone(machine, operation, &gather.collective, operands),
+        Op::AllReduce(collective) => alone(machine, operation, collective, operands),
+        Op::AllToAll(exchange) => alone(machine, operation, &exchange.collective, operands),
+        Op::Attention(attention) => one(contract::attention(&operands, attention, types[0], wide)?),
+        Op::BatchNormGrad(norm) => linear::batch_norm_grad(&operands, *norm, &types, wide),
+        Op::BatchNormInference(norm) => linear::batch_norm_inference(&operands, *norm, wide),
+        Op::BatchNormTraining(norm) => linear::batch_norm_training(&operands, *norm, &types, wide),
+        Op::Binary(binary) => {
+            let [left, right] = pair(operands)?;
+            one(elementwise::binary(*binary, left, &right, wide)?)
+        }
+        Op::BitcastConvert { .. } => one(elementwise::bitcast_convert(operand(0), types[0])?),
+        Op::BroadcastInDim(broadcast) => one(shape::broadcast_in_dim(operand(0), broadcast, types[0])),
+        Op::Case => Err("a branch outside the machine".to_owned()),
+        Op::Check(check) => {
+            match check::check(*check, operand(0), operand(1)) {
+                Ok(()) => machine.checks_passed += 1,
+                Err(message) => machine.failures.push(CheckFailure { location: operation.location, message }),
+            }
+            Ok(Vec::new())
+        }
+        Op::Cholesky { lower } => one(linear::cholesky(operand(0), *lower, wide)?),
+        Op::Clamp => {
+            let [low, value, high] = triple(operands)?;
+            one(elementwise::clamp(&low, value, &high)?)
+        }
+        Op::CollectiveBroadcast(collective) => alone(machine, operation, collective, operands),
+        Op::CollectivePermute(permute) => {
+            // Who receives nothing gets zeros.
+            if permute.pairs.iter().any(|&pair| pair != (0, 0)) {
+                return Err(several_processes(&operation.op));
+            }
+            if permute.pairs.is_empty() { one(Tensor::zeros(types[0])) } else { Ok(operands) }
+        }
+        Op::Compare { direction, order } => {
+            one(elementwise::compare(*direction, *order, operand(0), operand(1), types[0])?)
+        }
+        Op::Complex => one(shape::complex(operand(0), operand(1), types[0])),
+        Op::Concatenate { dim } => one(shape::concatenate(&operands, *dim, types[0])),
+        Op::Constant(literal) => one(Tensor::from_literal(literal)),
+        Op::Convert { dtype } => one(elementwise::convert(only(operands)?, *dtype, wide)?),
+        Op::Convolution(convolution) => {
+            one(contract::convolution(operand(0), operand(1), convolution, types[0], wide)?)
+        }
+        Op::CustomCall(call) => Err(format!("custom call `{}` has no meaning here", call.target)),
+        Op::DotGeneral(dot) => one(contract::dot_general(operand(0), operand(1), dot, types[0], wide)?),
+        Op::DynamicSlice { .. } => one(index::dynamic_slice(&operands, types[0])?),
+        Op::DynamicUpdateSlice => one(index::dynamic_update_slice(operands)?),
+        Op::Fft { .. } => Err(unsupported(DType::Complex64)),
+        Op::Gather(gather) => one(index::gather(operand(0), operand(1), gather, types[0])?),
+        Op::If => Err("a branch outside the machine".to_owned()),
+        Op::Infeed(_) => Err("an infeed has nothing to read from here".to_owned()),
+        Op::Iota { dim, ty } => one(shape::iota(*dim, ty, wide)),
+        Op::Map => machine.map(operation, &operands),
+        Op::Opaque(opaque) => Err(format!("`{}` has no meaning here", opaque.name)),
+        Op::OptimizationBarrier => Ok(operands),
+        Op::Outfeed(_) => Err("an outfeed has nowhere to write to here".to_owned()),
+        Op::Pad(pad) => one(shape::pad(operand(0), operand(1), pad, types[0])),
+        Op::PartitionId | Op::ReplicaId => one(Tensor::zeros(types[0])),
+        Op::Recv(_) => Err("there is nobody to receive from here".to_owned()),
+        Op::Reduce { dims } => reduce::reduce(machine, operation, &operands, dims),
+        Op::ReducePrecision { exponent_bits, mantissa_bits } => {
+            one(elementwise::reduce_precision(only(operands)?, *exponent_bits, *mantissa_bits)?)
+        }
+        Op::ReduceScatter(scatter) => alone(machine, operation, &scatter.collective, operands),
+        Op::ReduceWindow(window) => window::reduce_window(machine, operation, &operands, window),
+        Op::Reshape { .. } => one(shape::reshape(only(operands)?, types[0])),
+        Op::Reverse { dims } => one(shape::reverse(operand(0), dims)),
+        Op::Rng { distribution, .. } => {
+            let seed = u64::from(operation.results[0].0);
+            one(random::rng(operand(0), operand(1), *distribution, types[0], seed, wide)?)
+        }
+        Op::RngBitGenerator { algorithm, .. } => random::rng_bit_generator(operand(0), *algorithm, types[1]),
+        Op::Scatter(scatter) => index::scatter(machine, operation, operands, scatter),
+        Op::Select => {
+            let [predicate, on_true, on_false] = triple(operands)?;
+            one(elementwise::select(&predicate, &on_true, on_false, types[0])?)
+        }
+        Op::SelectAndScatter(scatter) => window::select_and_scatter(machine, operation, &operands, scatter),
+        Op::Send(_) => Err("there is nobody to send to here".to_owned()),
+        Op::Slice(slice) => one(shape::slice(operand(0), slice, types[0])),
+        Op::Sort { dim, .. } => sort::sort(machine, operation, &operands, *dim),
+        Op::TopK { k } => sort::top_k(operand(0), *k, &types),
+        Op::Transpose { permutation } => one(shape::transpose(operand(0), permutation, types[0])),
+        Op::TriangularSolve(solve) => one(linear::triangular_solve(operand(0), operand(1), *solve, wide)?),
+        Op::Unary(Unary::Real | Unary::Imag) if types[0].dtype != operand(0).ty.dtype => {
+            one(shape::complex_part(operand(0), types[0], operation.op == Op::Unary(Unary::Imag)))
+        }
+        Op::Unary(unary) => one(elementwise::unary(*unary, only(operands)?, types[0], wide)?),
+        Op::While => Err("a loop outside the machine".to_owned()),
+    }
+}
+
+/// A collective of one process is the identity. Without groups all processes take part; negative
+/// ids only fill groups up to a common size.
+fn alone(
+    machine: &Machine<'_>,
+    operation: &Operation,
+    collective: &Collective,
+    operands: Vec<Arc<Tensor>>,
+) -> Result<Vec<Arc<Tensor>>, String> {
+    let program = machine.program;
+    let members = collective.groups.iter().map(|group| group.iter().filter(|&&id| id >= 0).count());
+    let members = members.max().unwrap_or(program.replicas * program.partitions);
+    let same = operands.iter().zip(&operation.results).all(|(operand, &result)| &operand.ty == program.ty(result));
+    if members > 1 || !same { Err(several_processes(&operation.op)) } else { Ok(operands) }
+}
+
+fn several_processes(op: &Op) -> String {
+    format!("`{}` over more than one process is not supported by the interpreter", op.name())
+}
+
+fn only(operands: Vec<Arc<Tensor>>) -> Result<Arc<Tensor>, String> {
+    operands.into_iter().next().ok_or_else(|| "an operand is missing".to_owned())
+}
+
+fn pair(operands: Vec<Arc<Tensor>>) -> Result<[Arc<Tensor>; 2], String> {
+    operands.try_into().map_err(|_| "two operands were expected".to_owned())
+}
+
+fn triple(operands: Vec<Arc<Tensor>>) -> Result<[Arc<Tensor>; 3], String> {
+    operands.try_into().map_err(|_| "three operands were expected".to_owned())
 }

@@ -20,7 +20,7 @@ pub struct Literal {
 #[derive(Clone)]
 enum Data {
     /// Every element has these bytes.
-    Splat(u128),
+    Splat([u8; 16]),
     Packed(Arc<[u8]>),
     /// `start..end` are the hex digits of all elements in the text.
     Hex {
@@ -33,7 +33,7 @@ enum Data {
 impl Literal {
     /// Every element is `element`, given as the bits of the element type.
     pub fn splat(ty: Type, element: u128) -> Literal {
-        Literal { ty, data: Data::Splat(element) }
+        Literal { ty, data: Data::Splat(element.to_le_bytes()) }
     }
 
     /// Elements as stored bytes. `bytes` holds exactly the elements of `ty`.
@@ -65,7 +65,7 @@ impl Literal {
     /// The bits of the one element that is everywhere, where the literal is stored as a splat.
     pub fn as_splat(&self) -> Option<u128> {
         match self.data {
-            Data::Splat(bits) => Some(bits),
+            Data::Splat(bytes) => Some(u128::from_le_bytes(bytes)),
             Data::Packed(_) | Data::Hex { .. } => None,
         }
     }
@@ -102,10 +102,9 @@ impl Literal {
     /// All elements, as stored bytes.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match &self.data {
-            Data::Splat(bits) => {
+            Data::Splat(element) => {
                 let width = self.ty.dtype.stored_bytes();
-                let element = &bits.to_le_bytes()[..width];
-                Cow::Owned(element.repeat(self.ty.elements()))
+                Cow::Owned(element[..width].repeat(self.ty.elements()))
             }
             Data::Packed(bytes) => Cow::Borrowed(bytes),
             Data::Hex { text, start, end } => {
@@ -150,7 +149,7 @@ impl PartialEq for Literal {
 impl fmt::Debug for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.data {
-            Data::Splat(bits) => write!(f, "splat {bits:#x} : {}", self.ty),
+            Data::Splat(bytes) => write!(f, "splat {:#x} : {}", u128::from_le_bytes(*bytes), self.ty),
             Data::Packed(bytes) => write!(f, "{} bytes : {}", bytes.len(), self.ty),
             Data::Hex { start, end, .. } => write!(f, "{} hex digits : {}", end - start, self.ty),
         }

@@ -43,7 +43,7 @@ pub enum Op {
     Concatenate {
         dim: usize,
     },
-    Constant(Literal),
+    Constant(Box<Literal>),
     Convert {
         dtype: DType,
     },

@@ -118,7 +118,7 @@ impl Unroller {
 
     fn add_constant(&mut self, copier: &mut Copier<'_>, ty: Type, value: i64, to: RegionId, at: LocationId) -> ValueId {
         let literal = Literal::splat_integer(ty.clone(), value);
-        let constant = copier.add_op(to, Op::Constant(literal), &[], ty, at);
+        let constant = copier.add_op(to, Op::Constant(Box::new(literal)), &[], ty, at);
         self.known.insert(constant, value);
         constant
     }

@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn constant_and_iota() {
-        check(Op::Constant(Literal::splat(Type::new(DType::F32, &[2]), 0)), "", &[], "2xf32");
-        check(Op::Constant(Literal::splat(Type::token(), 0)), "", &[], "error: result 0 is a token");
+        check(Op::Constant(Box::new(Literal::splat(Type::new(DType::F32, &[2]), 0))), "", &[], "2xf32");
+        check(Op::Constant(Box::new(Literal::splat(Type::token(), 0))), "", &[], "error: result 0 is a token");
         let iota = |dim, dtype| Op::Iota { dim, ty: Box::new(Type::new(dtype, &[2, 3])) };
         check(iota(1, DType::I32), "", &[], "2x3xi32");
         check(iota(2, DType::I32), "", &[], "error: dimension 2 is out of range for rank 2");

@@ -154,7 +154,7 @@ fn extreme_ops() -> Vec<Op> {
         let ty = Type::new(dtype, &[usize::MAX, 2]);
         ops.push(Op::BitcastConvert { dtype });
         ops.push(Op::Convert { dtype });
-        ops.push(Op::Constant(Literal::splat(ty.clone(), 0)));
+        ops.push(Op::Constant(Box::new(Literal::splat(ty.clone(), 0))));
         ops.push(Op::Infeed(Box::new(Feed { config: String::new(), result_types: vec![ty.clone()] })));
         ops.push(Op::Iota { dim: 1, ty: Box::new(ty.clone()) });
         ops.push(Op::RngBitGenerator { algorithm: Algorithm::Default, ty: Box::new(ty) });

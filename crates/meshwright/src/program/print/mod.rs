@@ -21,7 +21,7 @@ use parts::{
     Precisions, Quoted, Signature, Types,
 };
 
-/// What [`print`] leaves to the caller.
+/// What [`print()`] leaves to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrintOptions {
     /// Print where each op came from. Names of arguments are part of the program and always printed.

@@ -7,7 +7,7 @@ fn check_constant(literal: Literal, expected: &str) {
     let text = format!("%0 = stablehlo.constant dense<{expected}> : {tensor}");
     let mut program = Program::new("test");
     let body = program.body;
-    program.add_op_with_types(body, Op::Constant(literal), &[], &[], [tensor], Program::UNKNOWN_LOCATION);
+    program.add_op_with_types(body, Op::Constant(Box::new(literal)), &[], &[], [tensor], Program::UNKNOWN_LOCATION);
     assert_eq!(body_text(&program.to_string()), text);
 }
 

@@ -1,0 +1,99 @@
+//! How a command ends: its answer, or why there is none.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::builder::styling::{AnsiColor, Style};
+
+/// What a command that ran to its end has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Yes,
+    /// A check failed, a plan does not fit, two programs differ.
+    No,
+}
+
+/// Why a command stopped early.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// Printed as `error: …`, a blank line, and `hint: …`.
+    Told { message: String, hint: Option<String> },
+    /// Everything there is to say has been printed.
+    AlreadyTold,
+    /// The reader of our output has seen enough, as in `meshwright print model.mlir | head -1`.
+    OutputClosed,
+}
+
+impl Error {
+    pub(crate) fn new(message: impl Into<String>) -> Error {
+        Error::Told { message: message.into(), hint: None }
+    }
+
+    /// Adds what the user can do about it.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Error {
+        match self {
+            Error::Told { message, .. } => Error::Told { message, hint: Some(hint.into()) },
+            Error::AlreadyTold | Error::OutputClosed => self,
+        }
+    }
+
+    /// Adds what the user can do about it, where there is something.
+    pub(crate) fn maybe_hint(self, hint: Option<String>) -> Error {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
+    /// An error of the stream that data goes to.
+    pub(crate) fn stdout(error: &io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Error::OutputClosed,
+            _ => Error::new(format!("cannot write to standard output: {}", reason(error))),
+        }
+    }
+}
+
+/// Tells the user how it ended and turns it into the exit code: 0 success, 1 the answer is no,
+/// 2 bad input or usage.
+pub(crate) fn finish(end: Result<Answer, Error>) -> ExitCode {
+    match end {
+        Ok(Answer::Yes) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(Error::AlreadyTold) => ExitCode::from(2),
+        Err(Error::Told { message, hint }) => {
+            tell(format_args!("{}: {message}", painted("error", ERROR)));
+            if let Some(hint) = hint {
+                tell_hint(&hint);
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Prints a line to standard error, without color where that is not wanted. That nobody listens
+/// there is no reason to stop.
+pub(crate) fn tell(line: impl fmt::Display) {
+    let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+/// Prints a hint below what was told before.
+pub(crate) fn tell_hint(hint: &str) {
+    tell(format_args!("\n{}: {hint}", painted("hint", HINT)));
+}
+
+pub(crate) fn painted(word: &str, style: Style) -> String {
+    format!("{style}{word}{style:#}")
+}
+
+/// An operating system's error in our words, without the number it adds.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,210 @@
+//! Reading a MODEL: a StableHLO text file, plain or compressed, or standard input.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
+use meshwright::import::{Diagnostic, Severity, import};
+use meshwright::program::Program;
+
+use crate::diagnostics;
+use crate::error::{Error, reason};
+use crate::suggest::nearest;
+
+/// What the MODEL argument of every command says in its help.
+pub(crate) const MODEL_HELP: &str = "StableHLO text file (`.mlir` or `.mlir.gz`), or `-` for standard input";
+
+/// A text with the name it goes by in messages.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) modules: Vec<Module>,
+}
+
+/// One of the modules of a text, which lines `// -----` separate.
+#[derive(Debug)]
+pub(crate) struct Module {
+    pub(crate) text: Arc<str>,
+    /// The number of its first line in the whole text, from 1.
+    pub(crate) first_line: usize,
+}
+
+/// An imported module.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) program: Program,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Warning {
+    pub(crate) message: String,
+    pub(crate) line: usize,
+}
+
+/// Reads and imports every module of a MODEL. Errors and warnings go to standard error.
+pub(crate) fn load(path: &Path) -> Result<Vec<Model>, Error> {
+    let source = read(path)?;
+    let imported: Vec<_> = source.modules.iter().map(|module| import(&module.text)).collect();
+    let diagnostics: Vec<_> = source
+        .modules
+        .iter()
+        .zip(&imported)
+        .flat_map(|(module, imported)| imported.diagnostics.iter().map(move |diagnostic| (module, diagnostic)))
+        .collect();
+    diagnostics::tell_all(&source.name, &diagnostics);
+    let mut models = Vec::new();
+    for (module, imported) in source.modules.iter().zip(imported) {
+        let failed = imported.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+        let program = imported.program.filter(|_| !failed).ok_or(Error::AlreadyTold)?;
+        models.push(Model { program, warnings: warnings(module, &imported.diagnostics) });
+    }
+    Ok(models)
+}
+
+/// Like [`load`], for commands whose answer is about one program.
+pub(crate) fn load_one(path: &Path) -> Result<Model, Error> {
+    let mut models = load(path)?;
+    match models.pop() {
+        Some(model) if models.is_empty() => Ok(model),
+        _ => Err(Error::new(format!("`{}` holds {} modules, one is expected", path.display(), models.len() + 1))
+            .hint("split the file at its `// -----` lines")),
+    }
+}
+
+/// What remains of diagnostics once there are no errors. There may be one for every line of a long
+/// text, so its lines are counted once.
+fn warnings(module: &Module, diagnostics: &[Diagnostic]) -> Vec<Warning> {
+    if diagnostics.is_empty() {
+        return Vec::new();
+    }
+    let newlines: Vec<usize> = module.text.match_indices('\n').map(|(offset, _)| offset).collect();
+    let line = |offset| module.first_line + newlines.partition_point(|newline| *newline < offset);
+    diagnostics
+        .iter()
+        .map(|diagnostic| Warning { message: diagnostic.message.clone(), line: line(diagnostic.span.start) })
+        .collect()
+}
+
+fn read(path: &Path) -> Result<Source, Error> {
+    let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
+    let bytes = read_bytes(path)?;
+    let text = decode(&name, bytes)?;
+    Ok(Source { name, modules: split(&text.into()) })
+}
+
+/// The bytes of a file or of standard input (`-`), unpacked if they are compressed. Compression is
+/// recognized by what is in the file, not by its name.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::new(format!("cannot read standard input: {}", reason(&error))))?;
+    } else {
+        bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
+    }
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked).map_err(|error| {
+        let what = if error.kind() == io::ErrorKind::UnexpectedEof { "is cut short" } else { "is damaged" };
+        Error::new(format!("the gzip data of `{}` {what}", path.display())).hint("make or download the file again")
+    })?;
+    Ok(unpacked)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Error {
+    let shown = path.display();
+    if error.kind() == io::ErrorKind::NotFound {
+        return Error::new(format!("no such file: `{shown}`")).maybe_hint(nearest_file(path));
+    }
+    if path.is_dir() {
+        return Error::new(format!("`{shown}` is a folder, not a file")).hint("name a file in it");
+    }
+    Error::new(format!("cannot read `{shown}`: {}", reason(error)))
+}
+
+/// Points at the file of that folder whose name is nearest.
+fn nearest_file(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let nearest = nearest(name, names.iter().map(String::as_str))?;
+    Some(format!("did you mean `{}`?", path.with_file_name(nearest).display()))
+}
+
+fn decode(name: &str, bytes: Vec<u8>) -> Result<String, Error> {
+    if bytes.starts_with(b"ML\xefR") {
+        return Err(Error::new(format!("`{name}` is MLIR bytecode, not text"))
+            .hint("print it as text first, with `mlir-opt` or with `str(module)` in Python"));
+    }
+    // No text has a zero byte; looking at the beginning is enough to know a binary file.
+    if bytes.iter().take(8192).any(|byte| *byte == 0) {
+        return Err(Error::new(format!("`{name}` is a binary file, not StableHLO text"))
+            .hint("a model is a text file as printed by `jax.jit(step).lower(...).as_text()`"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        let bytes = error.as_bytes();
+        let line = 1 + bytes[..offset].iter().filter(|byte| **byte == b'\n').count();
+        Error::new(format!("`{name}` is not valid UTF-8: byte 0x{:02x} on line {line}", bytes[offset]))
+            .hint("save the file as UTF-8")
+    })?;
+    if text.trim().is_empty() {
+        return Err(Error::new(format!("`{name}` is empty")));
+    }
+    Ok(text)
+}
+
+/// The modules of a text. A text without separators is one module and is not copied.
+fn split(text: &Arc<str>) -> Vec<Module> {
+    const SEPARATOR: &str = "// -----";
+    if !text.contains(SEPARATOR) {
+        return vec![Module { text: text.clone(), first_line: 1 }];
+    }
+    let mut modules = Vec::new();
+    let (mut start, mut first_line) = (0, 1);
+    let mut end = 0;
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        if line.trim_end() == SEPARATOR {
+            modules.push(Module { text: text[start..end].into(), first_line });
+            (start, first_line) = (end + line.len(), index + 2);
+        }
+        end += line.len();
+    }
+    modules.push(Module { text: text[start..].into(), first_line });
+    // A separator at the end or a heading comment of its own makes no module.
+    if modules.iter().any(|module| !is_blank(&module.text)) {
+        modules.retain(|module| !is_blank(&module.text));
+    }
+    modules
+}
+
+fn is_blank(text: &str) -> bool {
+    text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with("//"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(usize, &str)]) {
+        let modules = split(&text.into());
+        let modules: Vec<_> = modules.iter().map(|module| (module.first_line, &*module.text)).collect();
+        assert_eq!(modules, expected);
+    }
+
+    #[test]
+    fn a_text_splits_at_separator_lines_only() {
+        check("a\nb // -----\n", &[(1, "a\nb // -----\n")]);
+        check("a\n// -----\nb\nc\n// -----\n", &[(1, "a\n"), (3, "b\nc\n")]);
+        check("// heading\n// -----\nb", &[(3, "b")]);
+        check("// only a comment\n", &[(1, "// only a comment\n")]);
+    }
+}

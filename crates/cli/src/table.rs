@@ -1,0 +1,150 @@
+//! Plain tables and numbers for people.
+
+use std::fmt::Write;
+
+use unicode_width::UnicodeWidthStr;
+
+/// A table with a heading row. The first column stands left, the others right; a name that is too
+/// long for the terminal loses its beginning, which says less than its end.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(heading: &[&str]) -> Table {
+        Table { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()] }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    pub(crate) fn render(&self, width: usize) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let mut widths: Vec<usize> = (0..columns)
+            .map(|column| {
+                self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
+            })
+            .collect();
+        let others: usize = widths.iter().skip(1).map(|width| GAP.len() + width).sum();
+        if let Some(first) = widths.first_mut() {
+            *first = (*first).min(width.saturating_sub(others).max(NARROWEST));
+        }
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                if column == 0 {
+                    let cell = shorten(cell, *width);
+                    let padding = width - cell.width();
+                    let _ = write!(line, "{cell}{:padding$}", "");
+                } else {
+                    let padding = width - cell.width();
+                    let _ = write!(line, "{GAP}{:padding$}{cell}", "");
+                }
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+const GAP: &str = "  ";
+
+/// A name is never cut below this, however narrow the terminal is.
+const NARROWEST: usize = 12;
+
+/// Columns of the terminal that reads our data, or 80 where a file or a program does.
+pub(crate) fn terminal_width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(80, |(width, _)| usize::from(width.0))
+}
+
+/// A whole number with thousands separators: `124,439,808`.
+pub(crate) fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count and its noun: `1 loop`, `2 loops`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A number of bytes with three digits and a unit: `474 MiB`.
+pub(crate) fn size(bytes: usize) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
+        // What would round up to 1024 of one unit is 1 of the next.
+        if value < 1023.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    let decimals = if unit == "B" || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A bar of at most [`BAR`] cells for `number` of `most`, padded to that width.
+pub(crate) fn bar(number: usize, most: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (number as f64 / most.max(1) as f64 * (BAR * 8) as f64).round() as usize;
+    let text = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+    format!("{text:BAR$}")
+}
+
+/// Cells of the longest bar.
+const BAR: usize = 20;
+
+/// The end of a text, no wider than `width`, with a mark where something is missing.
+fn shorten(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut end: &str = text;
+    while end.width() >= width {
+        let mut letters = end.chars();
+        letters.next();
+        end = letters.as_str();
+    }
+    format!("…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 1023, 1024, 10_485_760, 1 << 40].map(size),
+            ["0 B", "1023 B", "1.00 KiB", "10.0 MiB", "1.00 TiB"]
+        );
+        assert_eq!(size((1 << 20) - 1), "1.00 MiB");
+    }
+
+    #[test]
+    fn a_table_keeps_to_the_width() {
+        let mut table = Table::new(&["name", "count"]);
+        table.row(["a.very.long.name.indeed".to_owned(), "1".to_owned()]);
+        table.row(["short".to_owned(), "1,000".to_owned()]);
+        assert_eq!(table.render(21), "name            count\n…g.name.indeed      1\nshort           1,000\n");
+    }
+}

@@ -1,0 +1,148 @@
+//! Tensors in and out: generated, or in safetensors files.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use meshwright::interpret::{Tensor, generate as generate_tensor};
+use meshwright::program::{DType, Program, Type};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::error::Error;
+use crate::model::read_bytes;
+use crate::suggest::nearest;
+
+/// An input for every argument, a function of the seed alone.
+pub(crate) fn generate(program: &Program, seed: u64) -> Vec<Tensor> {
+    let arguments = program.body().arguments.iter().enumerate();
+    // Arguments of one type get different numbers.
+    arguments.map(|(index, value)| generate_tensor(program.ty(*value), mix(seed, index as u64))).collect()
+}
+
+/// An input for every argument, from a file.
+pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error> {
+    let shown = path.display();
+    let data = read_bytes(path)?;
+    let file = SafeTensors::deserialize(&data)
+        .map_err(|error| Error::new(format!("`{shown}` is not a safetensors file: {error}")))?;
+    let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
+    let mut unread: BTreeSet<String> = file.names().into_iter().map(str::to_owned).collect();
+    let mut tensors = Vec::new();
+    for (index, (name, value)) in names.iter().zip(&program.body().arguments).enumerate() {
+        let ty = program.ty(*value);
+        if ty.dtype == DType::Token {
+            tensors.push(generate_tensor(ty, 0));
+            continue;
+        }
+        let found = [name.clone(), numbered("argument", index)].into_iter().find(|name| unread.remove(name));
+        let Some(found) = found else {
+            return Err(Error::new(format!("`{shown}` has no tensor for argument `{name}` of type `{ty}`"))
+                .maybe_hint(nearest(name, unread.iter().map(String::as_str)).map(|near| format!("it has `{near}`"))));
+        };
+        let view =
+            file.tensor(&found).map_err(|error| Error::new(format!("cannot read `{found}` of `{shown}`: {error}")))?;
+        tensors.push(tensor(&found, &view, ty)?);
+    }
+    // A file may hold the expected results beside the inputs.
+    match unread.iter().find(|name| !name.starts_with("result.")) {
+        Some(name) => Err(Error::new(format!("`{shown}` has a tensor `{name}`, but the model has no such argument"))
+            .maybe_hint(nearest(name, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")))),
+        None => Ok(tensors),
+    }
+}
+
+/// The bytes of a safetensors file with results.
+pub(crate) fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
+    let mut views = Vec::new();
+    let data: Vec<Vec<u8>> = tensors.iter().map(bytes).collect();
+    for (index, (tensor, data)) in tensors.iter().zip(&data).enumerate() {
+        let name = numbered("result", index);
+        let ty = &tensor.ty;
+        if ty.dtype == DType::Token {
+            continue;
+        }
+        let refused = |why: String| Error::new(format!("cannot store result `{name}` of type `{ty}`: {why}"));
+        let dtype =
+            file_dtype(ty.dtype).ok_or_else(|| refused("safetensors files have no such element type".to_owned()))?;
+        let view = TensorView::new(dtype, ty.shape.to_vec(), data).map_err(|error| refused(error.to_string()))?;
+        views.push((name, view));
+    }
+    safetensors::serialize(views, None).map_err(|error| Error::new(format!("cannot store the results: {error}")))
+}
+
+/// A name for every value: its own if all have one of their own, and `kind.number` otherwise.
+pub(crate) fn names<'a>(kind: &str, own: impl ExactSizeIterator<Item = &'a str> + Clone) -> Vec<String> {
+    let distinct: BTreeSet<&str> = own.clone().filter(|name| !name.is_empty()).collect();
+    if distinct.len() == own.len() {
+        return own.map(str::to_owned).collect();
+    }
+    (0..own.len()).map(|index| numbered(kind, index)).collect()
+}
+
+/// The name of a value by its place: `argument.0`, `result.0`.
+pub(crate) fn numbered(kind: &str, index: usize) -> String {
+    format!("{kind}.{index}")
+}
+
+/// The stored bytes of a tensor: little-endian, row-major, whole bytes for each element.
+pub(crate) fn bytes(tensor: &Tensor) -> Vec<u8> {
+    tensor.to_bytes()
+}
+
+fn tensor(name: &str, view: &TensorView<'_>, ty: &Type) -> Result<Tensor, Error> {
+    let dtype = DType::all().find(|dtype| file_dtype(*dtype) == Some(view.dtype()));
+    let found = match dtype {
+        Some(dtype) => Type::new(dtype, view.shape()).to_string(),
+        None => format!("{:?} of shape {:?}", view.dtype(), view.shape()),
+    };
+    if found != ty.to_string() {
+        return Err(Error::new(format!("tensor `{name}` is `{found}`, but the argument is `{ty}`")));
+    }
+    Tensor::from_bytes(ty.clone(), view.data())
+        .ok_or_else(|| Error::new(format!("tensor `{name}` does not hold the bytes of {ty}")))
+}
+
+/// The element type as safetensors files call it.
+fn file_dtype(dtype: DType) -> Option<Dtype> {
+    Some(match dtype {
+        DType::Bool => Dtype::BOOL,
+        DType::I8 => Dtype::I8,
+        DType::I16 => Dtype::I16,
+        DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
+        DType::U8 => Dtype::U8,
+        DType::U16 => Dtype::U16,
+        DType::U32 => Dtype::U32,
+        DType::U64 => Dtype::U64,
+        DType::F8E4M3FN => Dtype::F8_E4M3,
+        DType::F8E5M2 => Dtype::F8_E5M2,
+        DType::F8E8M0FNU => Dtype::F8_E8M0,
+        DType::BF16 => Dtype::BF16,
+        DType::F16 => Dtype::F16,
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        DType::Complex64 => Dtype::C64,
+        DType::I2
+        | DType::I4
+        | DType::U2
+        | DType::U4
+        | DType::F4E2M1FN
+        | DType::F6E2M3FN
+        | DType::F6E3M2FN
+        | DType::F8E3M4
+        | DType::F8E4M3
+        | DType::F8E4M3B11FNUZ
+        | DType::F8E4M3FNUZ
+        | DType::F8E5M2FNUZ
+        | DType::Complex128
+        | DType::Token => return None,
+    })
+}
+
+/// One seed from two numbers (the finalizer of SplitMix64).
+fn mix(seed: u64, index: u64) -> u64 {
+    let mut bits = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}

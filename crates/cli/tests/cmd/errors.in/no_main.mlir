@@ -1,0 +1,8 @@
+module {
+  func.func @first() {
+    return
+  }
+  func.func @second() {
+    return
+  }
+}

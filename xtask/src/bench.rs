@@ -1,0 +1,55 @@
+//! `cargo xtask bench`: the importer beside jaxlib's parser, on the same texts in the same run.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::test::cargo;
+use crate::{python, root, target};
+
+/// The machine may be busy at times, so the two take turns and the best of each counts.
+const TURNS: usize = 3;
+
+pub(crate) fn run() -> Result<()> {
+    let python = python::environment(&root().join("python/requirements.txt"))?;
+    let script = root().join("python/benches/parse.py");
+    let folder = target()?.join("bench");
+    fs::create_dir_all(&folder)?;
+    let sample = root().join("tests/samples/gpt32.mlir.gz");
+    output(Command::new(&python).arg(&script).arg("prepare").args([&sample, &folder]))?;
+    println!("{:<20}{:>10}{:>12}{:>12}{:>8}", "text", "size", "jaxlib", "meshwright", "ratio");
+    for name in ["with locations", "without locations"] {
+        let text = folder.join(format!("{name}.mlir"));
+        let (mut theirs, mut ours) = (f64::INFINITY, f64::INFINITY);
+        for _ in 0..TURNS {
+            theirs = theirs.min(seconds(Command::new(&python).arg(&script).arg("time").arg(&text))?);
+            ours = ours.min(seconds(import_bench().arg(&text))?);
+        }
+        let megabytes = fs::metadata(&text)?.len() as f64 / 1e6;
+        let (theirs, ours, ratio) = (theirs * 1e3, ours * 1e3, theirs / ours);
+        println!("{name:<20}{megabytes:>7.1} MB{theirs:>9.1} ms{ours:>9.1} ms{ratio:>8.2}");
+    }
+    Ok(())
+}
+
+fn import_bench() -> Command {
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--package", "meshwright", "--bench", "import", "--"]);
+    command
+}
+
+fn seconds(command: &mut Command) -> Result<f64> {
+    let text = output(command)?;
+    text.trim().parse().with_context(|| format!("expected seconds, got `{}`", text.trim()))
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let program = Path::new(command.get_program()).display().to_string();
+    let output = command.current_dir(root()).output().with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        bail!("{program} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

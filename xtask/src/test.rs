@@ -1,0 +1,90 @@
+//! `cargo xtask test`: every test there is, whatever it is written in.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::summary::{Counts, Step, Summary};
+use crate::{python, root, target};
+
+/// What to run.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    pub(crate) rust: bool,
+    pub(crate) python: bool,
+}
+
+/// Runs the steps, each whether or not the one before went well, and says how it went.
+pub(crate) fn run(steps: &Steps) -> bool {
+    let mut summary = Summary::default();
+    if steps.rust {
+        summary.push(step("rust", rust_tests));
+    }
+    if steps.python {
+        summary.push(step("command", build_command));
+        summary.push(step("python", python_tests));
+    }
+    println!("\n{summary}");
+    summary.succeeded()
+}
+
+fn step(name: &'static str, work: fn() -> Result<Outcome>) -> Step {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let outcome = work().unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        Outcome { succeeded: false, counts: Counts::default() }
+    });
+    Step { name, succeeded: outcome.succeeded, counts: outcome.counts, time: start.elapsed() }
+}
+
+#[derive(Debug)]
+struct Outcome {
+    succeeded: bool,
+    counts: Counts,
+}
+
+fn rust_tests() -> Result<Outcome> {
+    execute(cargo().args(["test", "--workspace", "--no-fail-fast"]))
+}
+
+fn build_command() -> Result<Outcome> {
+    execute(cargo().args(["build", "--release", "--package", "meshwright-cli"]))
+}
+
+fn python_tests() -> Result<Outcome> {
+    let tests = root().join("python/tests");
+    let python = python::environment(&root().join("python/requirements.txt"))?;
+    execute(Command::new(python).args(["-m", "pytest", "-q"]).arg(tests).env("MESHWRIGHT", command_path()?))
+}
+
+/// The built command, which Python tests start.
+fn command_path() -> Result<PathBuf> {
+    Ok(target()?.join("release").join(format!("meshwright{}", env::consts::EXE_SUFFIX)))
+}
+
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+}
+
+/// Runs a program, shows what it prints and counts the tests it reports.
+fn execute(command: &mut Command) -> Result<Outcome> {
+    command.current_dir(root()).stdout(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let mut counts = Counts::default();
+    if let Some(stdout) = child.stdout.take() {
+        // A test may print bytes that are not text; they are shown as far as they are.
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            counts.read(&line);
+            println!("{line}");
+        }
+    }
+    Ok(Outcome { succeeded: child.wait()?.success(), counts })
+}
