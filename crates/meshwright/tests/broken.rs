@@ -113,6 +113,26 @@ fn main_with(operations: &str) -> String {
     format!("func.func @main(%x: tensor<f32>) -> tensor<f32> {{\n{operations}\nreturn %x : tensor<f32>\n}}\n")
 }
 
+/// How many changed texts were still sound and how many were not: a test has to see both.
+#[derive(Default)]
+struct Outcomes {
+    sound: usize,
+    broken: usize,
+}
+
+impl Outcomes {
+    fn add(&mut self, imported: &Imported) {
+        match imported.program {
+            Some(_) => self.sound += 1,
+            None => self.broken += 1,
+        }
+    }
+
+    fn check(&self) {
+        assert!(self.sound > 50 && self.broken > 50, "{} sound, {} broken", self.sound, self.broken);
+    }
+}
+
 /// A small sequence of numbers that is the same on every run.
 struct Random(u64);
 
@@ -188,6 +208,7 @@ fn a_sample_cut_at_many_bytes_is_an_error() {
 #[test]
 fn changed_bytes_do_no_harm() {
     on_small_stack(|| {
+        let mut outcomes = Outcomes::default();
         let mut random = Random(1);
         for text in [PRETTY, GENERIC] {
             for round in 0..if is_long() { 200_000 } else { 2_000 } {
@@ -195,16 +216,17 @@ fn changed_bytes_do_no_harm() {
                 for _ in 0..1 + round % 3 {
                     change_a_byte(&mut bytes, &mut random);
                 }
-                survive_and_print(&String::from_utf8_lossy(&bytes));
+                outcomes.add(&survive_and_print(&String::from_utf8_lossy(&bytes)));
             }
         }
         for text in samples() {
             for _ in 0..if is_long() { 2_000 } else { 30 } {
                 let mut bytes = text.as_bytes().to_vec();
                 change_a_byte(&mut bytes, &mut random);
-                survive_and_print(&String::from_utf8_lossy(&bytes));
+                outcomes.add(&survive_and_print(&String::from_utf8_lossy(&bytes)));
             }
         }
+        outcomes.check();
     });
 }
 
@@ -222,6 +244,7 @@ fn change_a_byte(bytes: &mut Vec<u8>, random: &mut Random) {
 #[test]
 fn moved_lines_do_no_harm() {
     on_small_stack(|| {
+        let mut outcomes = Outcomes::default();
         let mut random = Random(2);
         for text in [PRETTY, GENERIC] {
             for round in 0..if is_long() { 50_000 } else { 1_500 } {
@@ -232,15 +255,17 @@ fn moved_lines_do_no_harm() {
                     1 => lines.insert(one, lines[other]),
                     _ => drop(lines.remove(one)),
                 }
-                survive_and_print(&lines.join("\n"));
+                outcomes.add(&survive_and_print(&lines.join("\n")));
             }
         }
+        outcomes.check();
     });
 }
 
 #[test]
 fn moved_words_do_no_harm() {
     on_small_stack(|| {
+        let mut outcomes = Outcomes::default();
         let mut random = Random(3);
         for text in [PRETTY, GENERIC] {
             let words: Vec<&str> = text.split_inclusive([' ', '(', ')', ',', '<', '>']).collect();
@@ -248,9 +273,10 @@ fn moved_words_do_no_harm() {
                 let mut changed = words.clone();
                 let (one, other) = (random.below(words.len()), random.below(words.len()));
                 changed[one] = words[other];
-                survive_and_print(&changed.concat());
+                outcomes.add(&survive_and_print(&changed.concat()));
             }
         }
+        outcomes.check();
     });
 }
 
@@ -289,17 +315,19 @@ fn extreme_numbers_in_every_place_do_no_harm() {
         "0x7FF8000000000000",
     ];
     on_small_stack(|| {
+        let mut outcomes = Outcomes::default();
         for text in [PRETTY, GENERIC] {
             for (index, place) in numbers(text).into_iter().enumerate() {
                 for (kind, extreme) in extremes.iter().enumerate() {
                     if is_long() || (index + kind) % 3 == 0 {
                         let mut changed = text.to_owned();
                         changed.replace_range(place.clone(), extreme);
-                        survive_and_print(&changed);
+                        outcomes.add(&survive_and_print(&changed));
                     }
                 }
             }
         }
+        outcomes.check();
     });
 }
 
@@ -358,20 +386,22 @@ fn attributes_of_every_wrong_kind_do_no_harm() {
         "(tensor<f32>) -> ()",
     ];
     on_small_stack(|| {
+        let mut outcomes = Outcomes::default();
         for text in [PRETTY, GENERIC] {
             for (index, (place, name)) in attributes(text).into_iter().enumerate() {
                 for (kind, value) in values.iter().enumerate() {
                     if is_long() || (index + kind) % 3 == 0 {
                         let mut changed = text.to_owned();
                         changed.replace_range(place.start + name + 3..place.end, value);
-                        survive_and_print(&changed);
+                        outcomes.add(&survive_and_print(&changed));
                     }
                 }
                 let mut changed = text.to_owned();
                 changed.replace_range(place, "");
-                survive_and_print(&changed);
+                outcomes.add(&survive_and_print(&changed));
             }
         }
+        outcomes.check();
     });
 }
 
