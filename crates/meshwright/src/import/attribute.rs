@@ -1,14 +1,15 @@
 //! Reading attributes, in every form that StableHLO and JAX print.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::cursor::{Cursor, Parse, error};
+use super::cursor::{Cursor, Parse, error, is_word, unescape};
 use super::literal::{elided, parse_dense};
-use super::types::{parse_function_type, parse_type};
+use super::types::{TypeList, parse_function_type};
 use crate::program::Literal;
 
 /// The value of an attribute, as far as any op of ours looks into it.
@@ -32,6 +33,8 @@ pub(super) enum Attribute<'a> {
     Fields(Attributes<'a>),
     /// The inside of `#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>`.
     ConvolutionDims([Vec<&'a str>; 3]),
+    /// `(A, B) -> C`: the types of operands and results.
+    FunctionType(Box<(TypeList, TypeList)>),
     /// Something we only carry: types, mappings, other dialects' attributes.
     Other,
 }
@@ -52,6 +55,55 @@ pub(super) struct Context<'a> {
     pub(super) source: Arc<str>,
     /// `#name = ...` definitions: where the value starts.
     pub(super) aliases: FxHashMap<&'a str, usize>,
+    /// How many bytes of definitions may still be read in place of their aliases.
+    pub(super) expansion: Cell<usize>,
+    /// The first use of a location that is not defined.
+    pub(super) undefined_location: Cell<Option<(usize, usize)>>,
+}
+
+impl Context<'_> {
+    /// Counts the definition of an alias that was read in its place. Aliases of aliases may grow
+    /// exponentially.
+    pub(super) fn charge(&self, definition: Range<usize>) -> Parse<()> {
+        let rest = self.expansion.get().saturating_sub(definition.len());
+        self.expansion.set(rest);
+        if rest > 0 {
+            return Ok(());
+        }
+        Err(error(definition, "aliases expand to too much text", "this definition is used too often"))
+    }
+
+    /// A piece of the text with every alias replaced by its definition, which means something also
+    /// outside of this text.
+    pub(super) fn expand(&self, text: &str, span: &Range<usize>) -> Parse<String> {
+        let mut out = String::new();
+        self.expand_into(text, span, 0, &mut out)?;
+        Ok(out)
+    }
+
+    fn expand_into(&self, text: &str, span: &Range<usize>, depth: usize, out: &mut String) -> Parse<()> {
+        let mut cursor = Cursor::new(&text[..span.end], span.start);
+        let mut copied = span.start;
+        while let Some(offset) = memchr::memchr2(b'#', b'"', &text.as_bytes()[cursor.position..span.end]) {
+            cursor.position += offset;
+            let start = cursor.position;
+            if cursor.byte() == b'"' && cursor.string().is_ok() {
+                continue;
+            }
+            cursor.position = start + 1;
+            let name = if text.as_bytes()[start] == b'#' { cursor.suffix() } else { "" };
+            let Some(&position) = self.aliases.get(name).filter(|_| !name.is_empty()) else { continue };
+            let mut definition = Cursor::new(text, position);
+            self.charge(position..position)?;
+            parse_attribute(&mut definition, self, depth)?;
+            self.charge(position..definition.position)?;
+            out.push_str(&text[copied..start]);
+            self.expand_into(text, &(position..definition.position), depth + 1, out)?;
+            copied = cursor.position;
+        }
+        out.push_str(&text[copied..span.end]);
+        Ok(())
+    }
 }
 
 /// How deep lists, dictionaries and aliases may nest.
@@ -69,8 +121,7 @@ pub(super) fn parse_fields<'a>(
         return Ok(());
     }
     loop {
-        let name =
-            if cursor.peek() == b'"' { cursor.string()? } else { cursor.expect_word("the name of an attribute")? };
+        let name = parse_name(cursor)?;
         cursor.skip_space();
         let mut start = cursor.position;
         let mut value = Attribute::Unit;
@@ -86,6 +137,35 @@ pub(super) fn parse_fields<'a>(
     }
 }
 
+/// The name of an attribute, in quotes where it is no word; escapes as they are.
+fn parse_name<'a>(cursor: &mut Cursor<'a>) -> Parse<&'a str> {
+    if cursor.peek() != b'"' {
+        return cursor.expect_word("the name of an attribute");
+    }
+    let start = cursor.position;
+    let name = cursor.string()?;
+    // Names are compared as written, so that one name must not have two spellings.
+    if name.contains('\\') && is_word(&unescape(name)) {
+        return Err(error(start..cursor.position, "escapes in a name that needs none", "expected a plain word"));
+    }
+    Ok(name)
+}
+
+/// No attribute of an operation may come twice.
+pub(super) fn check_distinct(attributes: &[Named<'_>]) -> Parse<()> {
+    if attributes.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = FxHashSet::default();
+    for named in attributes {
+        if !seen.insert(unescape(named.name)) {
+            let message = format!("attribute `{}` is given twice", named.name);
+            return Err(error(named.span.clone(), message, "given again"));
+        }
+    }
+    Ok(())
+}
+
 /// One attribute value with its type, if it has one.
 pub(super) fn parse_attribute<'a>(
     cursor: &mut Cursor<'a>,
@@ -93,8 +173,8 @@ pub(super) fn parse_attribute<'a>(
     depth: usize,
 ) -> Parse<Attribute<'a>> {
     if depth > MAXIMUM_DEPTH {
-        let span = cursor.position..cursor.position;
-        return Err(error(span, "attribute nested too deep", format!("more than {MAXIMUM_DEPTH} levels")));
+        let message = format!("attributes nested deeper than {MAXIMUM_DEPTH}");
+        return Err(error(cursor.position..cursor.position, message, "or an alias that contains itself"));
     }
     match cursor.peek() {
         b'"' => {
@@ -159,9 +239,10 @@ fn parse_number<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
         Some(Ok(bits)) => Some(Attribute::Integer(bits as i64)),
         Some(Err(_)) => None,
         None if is_float_type || text.contains(['.', 'e', 'E']) => text.parse().ok().map(Attribute::Float),
-        None => text.parse().ok().or_else(|| text.parse::<u64>().ok().map(|bits| bits as i64)).map(Attribute::Integer),
+        None if suffix == "ui64" => text.parse::<u64>().ok().map(|bits| Attribute::Integer(bits as i64)),
+        None => text.parse().ok().map(Attribute::Integer),
     };
-    value.ok_or_else(|| error(span, "not a number we can read", "expected an integer or a float"))
+    value.ok_or_else(|| error(span, "cannot read this number", "expected a 64-bit integer or a float"))
 }
 
 /// The type in `: i64` after a number, or nothing. In `dim = 0 : tensor<4xf32>` the `:` belongs to
@@ -178,10 +259,11 @@ fn scalar_type_suffix<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     ""
 }
 
-/// `: i64` and the like after a string.
+/// `: i64` and the like after a string. Tensor types belong to the operation.
 fn skip_type_suffix(cursor: &mut Cursor<'_>) {
     let before = cursor.position;
-    if cursor.eat(":") && parse_carried(cursor).is_err() {
+    let is_type = cursor.eat(":") && cursor.peek() != b'(' && !cursor.eat("tensor<");
+    if !is_type || parse_carried(cursor).is_err() {
         cursor.position = before;
     }
 }
@@ -217,11 +299,7 @@ fn parse_array<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
             match cursor.peek() {
                 b't' if cursor.eat("true") => integers.push(1),
                 b'f' if cursor.eat("false") => integers.push(0),
-                b'-' => {
-                    cursor.position += 1;
-                    integers.push((cursor.integer()? as i64).wrapping_neg());
-                }
-                _ => integers.push(cursor.integer()? as i64),
+                _ => integers.push(parse_integer(cursor)?),
             }
             if !cursor.eat(",") {
                 break;
@@ -230,6 +308,14 @@ fn parse_array<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     }
     cursor.expect(">")?;
     Ok(Attribute::Integers(integers))
+}
+
+fn parse_integer(cursor: &mut Cursor<'_>) -> Parse<i64> {
+    let start = cursor.position;
+    let is_negative = cursor.eat("-");
+    let magnitude = i128::from(cursor.integer()?);
+    i64::try_from(if is_negative { -magnitude } else { magnitude })
+        .map_err(|_| error(start..cursor.position, "integer does not fit 64 bits", "out of range"))
 }
 
 /// `#stablehlo.dot<...>`, `#stablehlo<precision DEFAULT>`, `#alias`.
@@ -247,8 +333,14 @@ fn parse_dialect_attribute<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, d
         return parse_carried(cursor);
     }
     match context.aliases.get(name) {
-        Some(&position) => parse_attribute(&mut Cursor::new(cursor.text, position), context, depth + 1),
-        None => Err(error(start..cursor.position, format!("`#{name}` is not defined"), "")),
+        Some(&position) => {
+            context.charge(position..position)?;
+            let mut definition = Cursor::new(cursor.text, position);
+            let value = parse_attribute(&mut definition, context, depth + 1)?;
+            context.charge(position..definition.position)?;
+            Ok(value)
+        }
+        None => Err(error(start..cursor.position, format!("`#{name}` is not defined"), "used here")),
     }
 }
 
@@ -315,13 +407,10 @@ fn parse_labels<'a>(cursor: &mut Cursor<'a>) -> Parse<Vec<&'a str>> {
 fn parse_carried<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     cursor.skip_space();
     let start = cursor.position;
-    let is_type = match cursor.byte() {
-        b'(' => parse_function_type(cursor).is_ok(),
-        b't' => parse_type(cursor).is_ok(),
-        _ => false,
-    };
-    if is_type {
-        return Ok(Attribute::Other);
+    if cursor.byte() == b'('
+        && let Ok(ty) = parse_function_type(cursor)
+    {
+        return Ok(Attribute::FunctionType(Box::new(ty)));
     }
     cursor.position = start;
     if matches!(cursor.byte(), b'#' | b'!') {
@@ -329,7 +418,7 @@ fn parse_carried<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     }
     cursor.suffix();
     if matches!(cursor.byte(), b'<' | b'(') && !cursor.skip_balanced() {
-        return Err(error(start..start + 1, "attribute without an end", "starts here"));
+        return Err(error(start..start + 1, "attribute without an end", "its brackets do not match"));
     }
     if cursor.position == start {
         return Err(cursor.unexpected("an attribute value"));

@@ -27,14 +27,22 @@ pub(super) fn add_operation<'a>(
     let fields = Fields { raw };
     let op = match raw.name {
         "func.call" | "stablehlo.composite" => return add_call(parser, region, raw, location),
+        // As the op that a reduction applies.
+        "func.return" | "stablehlo.return" => {
+            return Err(error(
+                raw.span.clone(),
+                format!("`{}` is not an operation to apply", raw.name),
+                "applied here",
+            ));
+        }
         name => match op_from(name, fields)? {
             Some(Op::CustomCall(mut call)) => {
                 let elsewhere = ["call_target_name", "callee", "has_side_effect", "meshwright.rule"];
-                call.attributes = attribute_texts(parser, raw, &elsewhere);
+                call.attributes = attribute_texts(parser, raw, &elsewhere)?;
                 Op::CustomCall(call)
             }
             Some(op) => op,
-            None => parser.opaque(raw),
+            None => parser.opaque(raw)?,
         },
     };
     add_checked(parser, region, op, raw, location)
@@ -51,16 +59,26 @@ pub(super) fn add_checked<'a>(
     let id = parser
         .program
         .add_op(region, op, &raw.operands, &raw.regions, location)
-        .map_err(|message| error(raw.span.clone(), format!("`{}`: {message}", raw.name), ""))?;
+        .map_err(|message| invalid(parser, raw, &message))?;
     let results = parser.program.ops[id].results.clone();
     let matches = results.len() == raw.result_types.len()
         && results.iter().zip(&raw.result_types).all(|(&result, declared)| parser.program.ty(result) == declared);
     if !matches {
         let types: Vec<Type> = results.iter().map(|&result| parser.program.ty(result).clone()).collect();
         let label = format!("gives ({}), the text says ({})", join(&types), join(&raw.result_types));
-        return Err(error(raw.span.clone(), format!("`{}` has results of other types", raw.name), label));
+        return Err(error(
+            raw.span.clone(),
+            format!("`{}` does not give the results that are declared", raw.name),
+            label,
+        ));
     }
     Ok(results)
+}
+
+/// The error for an op that type inference refuses.
+pub(super) fn invalid(parser: &Parser<'_>, raw: &RawOp<'_>, message: &str) -> Box<super::Diagnostic> {
+    let operands = join(raw.operands.iter().map(|&operand| parser.program.ty(operand)));
+    error(raw.span.clone(), format!("`{}`: {message}", raw.name), format!("the operands are ({operands})"))
 }
 
 /// A call stands as an opaque op until it is inlined. A composite is a call of what it is made of.
@@ -91,7 +109,7 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
             split_dim: fields.size(&["split_dimension"])?,
             concat_dim: fields.size(&["concat_dimension"])?,
             split_count: fields.size(&["split_count"])?,
-            collective: collective_from(fields)?,
+            collective: Collective { global_ids: false, ..collective_from(fields)? },
         })),
         "stablehlo.batch_norm_grad" => Op::BatchNormGrad(batch_norm_from(fields)?),
         "stablehlo.batch_norm_inference" => Op::BatchNormInference(batch_norm_from(fields)?),
@@ -104,7 +122,10 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
         "stablehlo.case" => Op::Case,
         "stablehlo.cholesky" => Op::Cholesky { lower: fields.flag(&["lower"])? },
         "stablehlo.clamp" => Op::Clamp,
-        "stablehlo.collective_broadcast" => Op::CollectiveBroadcast(Box::new(collective_from(fields)?)),
+        "stablehlo.collective_broadcast" => {
+            let collective = Collective { global_ids: false, ..collective_from(fields)? };
+            Op::CollectiveBroadcast(Box::new(collective))
+        }
         "stablehlo.collective_permute" => collective_permute_from(fields)?,
         "stablehlo.compare" => compare_from(fields)?,
         "stablehlo.complex" => Op::Complex,
@@ -117,7 +138,7 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
         "stablehlo.dynamic_slice" => Op::DynamicSlice { sizes: fields.sizes(&["slice_sizes", "sizes"])? },
         "stablehlo.dynamic_update_slice" => Op::DynamicUpdateSlice,
         "stablehlo.fft" => Op::Fft {
-            kind: fields.word(&["fft_type", "type"], FftKind::from_name)?,
+            kind: fields.word(&["fft_type", "type"], FftKind::NAMES, FftKind::from_name)?,
             lengths: fields.sizes(&["fft_length", "length"])?,
         },
         "stablehlo.gather" => gather_from(fields)?,
@@ -144,11 +165,15 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
         "stablehlo.reshape" => Op::Reshape { shape: fields.result_type()?.shape.clone() },
         "stablehlo.reverse" => Op::Reverse { dims: fields.sizes(&["dimensions", "dims"])? },
         "stablehlo.rng" => Op::Rng {
-            distribution: fields.word(&["rng_distribution", "distribution"], Distribution::from_name)?,
+            distribution: fields.word(
+                &["rng_distribution", "distribution"],
+                Distribution::NAMES,
+                Distribution::from_name,
+            )?,
             shape: fields.result_type()?.shape.clone(),
         },
         "stablehlo.rng_bit_generator" => Op::RngBitGenerator {
-            algorithm: fields.word(&["rng_algorithm", "algorithm"], Algorithm::from_name)?,
+            algorithm: fields.word(&["rng_algorithm", "algorithm"], Algorithm::NAMES, Algorithm::from_name)?,
             ty: Box::new(fields.result_types(2)?[1].clone()),
         },
         "stablehlo.scatter" => scatter_from(fields)?,
@@ -169,7 +194,7 @@ fn op_from(name: &str, fields: Fields<'_, '_>) -> Parse<Option<Op>> {
             left_side: fields.flag(&["left_side"])?,
             lower: fields.flag(&["lower"])?,
             unit_diagonal: fields.flag(&["unit_diagonal"])?,
-            transpose_a: fields.word(&["transpose_a"], TransposeA::from_name)?,
+            transpose_a: fields.word(&["transpose_a"], TransposeA::NAMES, TransposeA::from_name)?,
         }),
         "stablehlo.while" => Op::While,
         name => {
@@ -185,7 +210,7 @@ fn check_from(name: &str, fields: Fields<'_, '_>) -> Parse<Op> {
     let is_call = fields.raw.name == "stablehlo.custom_call";
     let (tolerance, ulps) = if is_call { (1e-3, 3) } else { (1e-4, 1) };
     Ok(Op::Check(match name {
-        "check.expect_almost_eq" => Check::AlmostEqual { tolerance: fields.float_or(&["tolerance"], tolerance)? },
+        "check.expect_almost_eq" => Check::AlmostEqual { tolerance: fields.finite_or(&["tolerance"], tolerance)? },
         "check.expect_close" => Check::Close {
             min_ulps: fields.integer_or(&["min_ulp_difference"], 0)?.max(0) as u64,
             max_ulps: fields.integer_or(&["max_ulp_difference"], ulps)?.max(0) as u64,
@@ -195,11 +220,13 @@ fn check_from(name: &str, fields: Fields<'_, '_>) -> Parse<Op> {
 }
 
 fn collective_from(fields: Fields<'_, '_>) -> Parse<Collective> {
-    Ok(Collective {
-        groups: fields.rows(&["replica_groups"])?,
-        channel: fields.channel()?.0,
-        global_ids: fields.flag(&["use_global_device_ids"])?,
-    })
+    let mut groups = fields.rows(&["replica_groups"])?;
+    // Groups shorter than the longest are filled up with -1.
+    for group in &mut groups {
+        let length = group.iter().rposition(|&member| member != -1).map_or(0, |last| last + 1);
+        group.truncate(length);
+    }
+    Ok(Collective { groups, channel: fields.channel()?.0, global_ids: fields.flag(&["use_global_device_ids"])? })
 }
 
 fn all_gather_from(fields: Fields<'_, '_>) -> Parse<Op> {
@@ -220,19 +247,25 @@ fn collective_permute_from(fields: Fields<'_, '_>) -> Parse<Op> {
 }
 
 fn batch_norm_from(fields: Fields<'_, '_>) -> Parse<BatchNorm> {
-    Ok(BatchNorm { epsilon: fields.float_or(&["epsilon"], 0.0)? as f32, feature_dim: fields.size(&["feature_index"])? })
+    let epsilon = fields.finite_or(&["epsilon"], 0.0)? as f32;
+    if !epsilon.is_finite() {
+        return Err(fields.wrong(&["epsilon"], "a finite number"));
+    }
+    Ok(BatchNorm { epsilon, feature_dim: fields.size(&["feature_index"])? })
 }
 
 fn compare_from(fields: Fields<'_, '_>) -> Parse<Op> {
     let words = &fields.raw.words;
     if let Some(direction) = words.first() {
-        let direction = fields.known(Direction::from_name(direction), direction)?;
-        let order = words.get(1).map_or(Ok(Order::Natural), |order| fields.known(Order::from_name(order), order))?;
+        let direction = fields.known(Direction::from_name(direction), direction, Direction::NAMES)?;
+        let order = words
+            .get(1)
+            .map_or(Ok(Order::Natural), |order| fields.known(Order::from_name(order), order, Order::NAMES))?;
         return Ok(Op::Compare { direction, order });
     }
-    let direction = fields.word(&["comparison_direction"], Direction::from_name)?;
+    let direction = fields.word(&["comparison_direction"], Direction::NAMES, Direction::from_name)?;
     let order = match fields.find(&["compare_type"]) {
-        Some(_) => fields.word(&["compare_type"], Order::from_name)?,
+        Some(_) => fields.word(&["compare_type"], Order::NAMES, Order::from_name)?,
         None => Order::Natural,
     };
     Ok(Op::Compare { direction, order })
@@ -244,8 +277,8 @@ fn precision_from(fields: Fields<'_, '_>) -> Parse<SmallVec<[Precision; 2]>> {
     };
     list.iter()
         .map(|entry| match entry {
-            Attribute::Word(word) => fields.known(Precision::from_name(word), word),
-            _ => Err(fields.wrong("precision_config")),
+            Attribute::Word(word) => fields.known(Precision::from_name(word), word, Precision::NAMES),
+            _ => Err(fields.wrong(&["precision_config", "precision"], "words such as `DEFAULT`")),
         })
         .collect()
 }
@@ -277,7 +310,8 @@ fn dot_general_from(fields: Fields<'_, '_>) -> Parse<Op> {
 fn convolution_from(fields: Fields<'_, '_>) -> Parse<Op> {
     let named = fields.find(&["dimension_numbers", "dim_numbers"]);
     let Some(Named { value: Attribute::ConvolutionDims([input, kernel, output]), .. }) = named else {
-        return Err(fields.wrong("dimension_numbers"));
+        let expected = "dimensions such as `[b, 0, f]x[0, i, o]->[b, 0, f]`";
+        return Err(fields.wrong(&["dimension_numbers", "dim_numbers"], expected));
     };
     let (input_batch, input_feature, input_spatial) = convolution_labels(fields, input, "b", "f")?;
     let (kernel_input_feature, kernel_output_feature, kernel_spatial) = convolution_labels(fields, kernel, "i", "o")?;
@@ -332,7 +366,7 @@ fn convolution_from(fields: Fields<'_, '_>) -> Parse<Op> {
 fn custom_call_from(fields: Fields<'_, '_>) -> Parse<Op> {
     let target = match fields.find(&["call_target_name", "callee"]).map(|named| &named.value) {
         Some(Attribute::String(target) | Attribute::Symbol(target)) => unescape(target),
-        _ => return Err(fields.wrong("call_target_name")),
+        _ => return Err(fields.wrong(&["call_target_name", "callee"], "a name")),
     };
     if let "check.expect_almost_eq" | "check.expect_close" | "check.expect_eq" = target.as_str() {
         return check_from(&target, fields);
@@ -355,7 +389,7 @@ fn custom_call_from(fields: Fields<'_, '_>) -> Parse<Op> {
 
 /// An attention or its gradient, as we print them.
 fn attention_from(target: &str, fields: Fields<'_, '_>) -> Parse<Op> {
-    let scale = fields.float_or(&["meshwright.scale"], 1.0)?;
+    let scale = fields.finite_or(&["meshwright.scale"], 1.0)?;
     let causal = fields.flag(&["meshwright.causal"])?;
     let operands = fields.raw.operands.len();
     Ok(match target {
@@ -375,7 +409,7 @@ fn reduce_precision_from(fields: Fields<'_, '_>) -> Parse<Op> {
         // `e5m10`.
         let parts = format.strip_prefix('e').and_then(|rest| rest.split_once('m'));
         let bits = parts.and_then(|(exponent, mantissa)| Some((exponent.parse().ok()?, mantissa.parse().ok()?)));
-        let (exponent_bits, mantissa_bits) = fields.known(bits, format)?;
+        let (exponent_bits, mantissa_bits) = fields.known(bits, format, &["e5m10"])?;
         return Ok(Op::ReducePrecision { exponent_bits, mantissa_bits });
     }
     Ok(Op::ReducePrecision {
@@ -463,17 +497,9 @@ fn transfer_from(fields: Fields<'_, '_>) -> Parse<Transfer> {
 }
 
 /// The attributes of an op in their own text, but for those that are kept elsewhere.
-pub(super) fn attribute_texts(parser: &Parser<'_>, raw: &RawOp<'_>, except: &[&str]) -> Vec<(String, String)> {
-    let text = |named: &Named<'_>| {
-        let text = &parser.cursor.text[named.span.clone()];
-        // An alias means nothing outside of this text, so its definition is kept instead.
-        match text.strip_prefix('#').and_then(|alias| parser.context.aliases.get(alias)) {
-            Some(&position) => parser.cursor.text[position..].lines().next().unwrap_or("").trim_end().to_owned(),
-            None => text.to_owned(),
-        }
-    };
+pub(super) fn attribute_texts(parser: &Parser<'_>, raw: &RawOp<'_>, except: &[&str]) -> Parse<Vec<(String, String)>> {
     let kept = raw.attributes.iter().filter(|named| !except.contains(&named.name));
-    kept.map(|named| (named.name.to_owned(), text(named))).collect()
+    kept.map(|named| Ok((unescape(named.name), parser.context.expand(parser.cursor.text, &named.span)?))).collect()
 }
 
 /// The error for ops whose result shapes are known only at run time.

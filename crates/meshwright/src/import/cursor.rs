@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::diagnostic::{Diagnostic, Severity};
 
 /// What reading gives back: the thing read, or what is wrong at a place.
@@ -17,6 +19,10 @@ pub(super) fn with_hint(mut diagnostic: Box<Diagnostic>, hint: impl Into<String>
     diagnostic.hint = Some(hint.into());
     diagnostic
 }
+
+/// How many bytes, strings apart, a bracketed piece may have that is passed over. Without a limit
+/// each bracket that never closes would search the whole text.
+const MAXIMUM_PIECE: usize = 1 << 20;
 
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
@@ -237,14 +243,22 @@ impl<'a> Cursor<'a> {
     /// and ends after the matching one; `false` where there is none.
     pub(super) fn skip_balanced(&mut self) -> bool {
         let bytes = self.bytes();
-        let mut depth = 0usize;
-        while self.position < bytes.len() {
-            match bytes[self.position] {
-                b'(' | b'[' | b'{' | b'<' => depth += 1,
-                b'>' if self.position > 0 && bytes[self.position - 1] == b'-' => {}
-                b')' | b']' | b'}' | b'>' => {
-                    depth = depth.saturating_sub(1);
-                    if depth == 0 {
+        // The brackets that have to close what is open.
+        let mut open: SmallVec<[u8; 16]> = SmallVec::new();
+        for _ in 0..MAXIMUM_PIECE {
+            match self.byte() {
+                0 if self.position >= bytes.len() => return false,
+                b'(' => open.push(b')'),
+                b'[' => open.push(b']'),
+                b'{' => open.push(b'}'),
+                b'<' => open.push(b'>'),
+                // Of an arrow or a comparison.
+                b'>' if bytes[self.position - 1] == b'-' || open.last() != Some(&b'>') => {}
+                close @ (b')' | b']' | b'}' | b'>') => {
+                    if open.pop() != Some(close) {
+                        return false;
+                    }
+                    if open.is_empty() {
                         self.position += 1;
                         return true;
                     }
@@ -265,6 +279,11 @@ impl<'a> Cursor<'a> {
 
 pub(super) fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.')
+}
+
+/// Whether all of it is one [`Cursor::word`].
+pub(super) fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') && text.bytes().all(is_word_byte)
 }
 
 /// The text of a string literal with its escapes undone (`\22`, `\n`, `\\`).

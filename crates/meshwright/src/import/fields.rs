@@ -1,11 +1,9 @@
 //! Looking up attributes of an operation as written.
 
-use std::ops::Range;
-
 use super::attribute::{Attribute, Named};
 use super::cursor::{Parse, error};
 use super::parse::RawOp;
-use crate::program::{DType, Dims, Literal, Type};
+use crate::program::{DType, Dims, Literal, Type, plural};
 
 /// The attributes of one operation. A lookup takes all the names an attribute goes by: that of the
 /// generic form, then that of the pretty form.
@@ -31,21 +29,27 @@ impl<'r, 'a> Fields<'r, 'a> {
         })
     }
 
-    /// The error for an attribute that has a value of the wrong kind.
-    pub(super) fn wrong(self, name: &str) -> Box<super::Diagnostic> {
-        let span = self.find(&[name]).map_or(self.raw.span.clone(), |named| named.span.clone());
-        error(span, format!("`{}` cannot read its attribute `{name}`", self.raw.name), "missing or of another kind")
+    /// The error for an attribute that has a value of the wrong kind, or none.
+    pub(super) fn wrong(self, names: &[&str], expected: &str) -> Box<super::Diagnostic> {
+        match self.need(names) {
+            Ok(named) => wrong_value(self.raw, named, expected),
+            Err(problem) => problem,
+        }
     }
 
-    /// The value of a word, or an error that the word is not known.
-    pub(super) fn known<T>(self, value: Option<T>, word: &str) -> Parse<T> {
-        value.ok_or_else(|| error(self.raw.span.clone(), format!("`{}` does not know `{word}`", self.raw.name), ""))
+    /// The value of a word, or an error that says which words there are.
+    pub(super) fn known<T>(self, value: Option<T>, word: &str, words: &[&str]) -> Parse<T> {
+        value.ok_or_else(|| {
+            let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+            let label = format!("expected {}", words.join(", "));
+            error(self.raw.span.clone(), format!("`{}` does not know `{word}`", self.raw.name), label)
+        })
     }
 
-    pub(super) fn word<T>(self, names: &[&str], from_name: impl Fn(&str) -> Option<T>) -> Parse<T> {
+    pub(super) fn word<T>(self, names: &[&str], words: &[&str], from_name: impl Fn(&str) -> Option<T>) -> Parse<T> {
         match &self.need(names)?.value {
-            Attribute::Word(word) | Attribute::String(word) => self.known(from_name(word), word),
-            _ => Err(self.wrong(names[0])),
+            Attribute::Word(word) | Attribute::String(word) => self.known(from_name(word), word, words),
+            _ => Err(self.wrong(names, "a word")),
         }
     }
 
@@ -57,7 +61,7 @@ impl<'r, 'a> Fields<'r, 'a> {
                 _ => None,
             })
             .next()
-            .ok_or_else(|| self.wrong(names[0]))
+            .ok_or_else(|| self.wrong(names, "a symbol such as `@name`"))
     }
 
     pub(super) fn flag(self, names: &[&str]) -> Parse<bool> {
@@ -65,7 +69,7 @@ impl<'r, 'a> Fields<'r, 'a> {
             None => Ok(false),
             Some(Attribute::Bool(flag)) => Ok(*flag),
             Some(Attribute::Unit) => Ok(true),
-            Some(_) => Err(self.wrong(names[0])),
+            Some(_) => Err(self.wrong(names, "`true` or `false`")),
         }
     }
 
@@ -73,7 +77,7 @@ impl<'r, 'a> Fields<'r, 'a> {
         match self.find(names).map(|named| &named.value) {
             None => Ok(default),
             Some(Attribute::Integer(value)) => Ok(*value),
-            Some(_) => Err(self.wrong(names[0])),
+            Some(_) => Err(self.wrong(names, "an integer")),
         }
     }
 
@@ -82,8 +86,14 @@ impl<'r, 'a> Fields<'r, 'a> {
             None => Ok(default),
             Some(Attribute::Float(value)) => Ok(*value),
             Some(Attribute::Integer(value)) => Ok(*value as f64),
-            Some(_) => Err(self.wrong(names[0])),
+            Some(_) => Err(self.wrong(names, "a number")),
         }
+    }
+
+    /// A float that is a number and has an end.
+    pub(super) fn finite_or(self, names: &[&str], default: f64) -> Parse<f64> {
+        let value = self.float_or(names, default)?;
+        if value.is_finite() { Ok(value) } else { Err(self.wrong(names, "a finite number")) }
     }
 
     pub(super) fn size(self, names: &[&str]) -> Parse<usize> {
@@ -93,18 +103,19 @@ impl<'r, 'a> Fields<'r, 'a> {
 
     pub(super) fn size_or(self, names: &[&str], default: usize) -> Parse<usize> {
         let value = self.integer_or(names, default as i64)?;
-        usize::try_from(value).map_err(|_| self.negative(names[0], value))
+        usize::try_from(value).map_err(|_| self.negative(names, value))
     }
 
-    fn negative(self, name: &str, value: i64) -> Box<super::Diagnostic> {
-        let span = self.find(&[name]).map_or(self.raw.span.clone(), |named| named.span.clone());
-        error(span, format!("`{name}` of `{}` is negative", self.raw.name), format!("{value}"))
+    fn negative(self, names: &[&str], value: i64) -> Box<super::Diagnostic> {
+        let (span, name) =
+            self.find(names).map_or((self.raw.span.clone(), names[0]), |named| (named.span.clone(), named.name));
+        error(span, format!("`{name}` of `{}` is negative", self.raw.name), format!("found {value}"))
     }
 
     /// A list of integers in any of its spellings.
     pub(super) fn integers(self, names: &[&str]) -> Parse<Vec<i64>> {
         let named = self.need(names)?;
-        integers_in(&named.value).ok_or_else(|| self.wrong(names[0]))
+        integers_in(&named.value).ok_or_else(|| self.wrong(names, "a list of integers"))
     }
 
     pub(super) fn integers_or_empty(self, name: &str) -> Parse<Vec<i64>> {
@@ -113,7 +124,7 @@ impl<'r, 'a> Fields<'r, 'a> {
 
     pub(super) fn sizes(self, names: &[&str]) -> Parse<Dims> {
         let integers = self.integers(names)?;
-        integers.into_iter().map(|value| usize::try_from(value).map_err(|_| self.negative(names[0], value))).collect()
+        integers.into_iter().map(|value| usize::try_from(value).map_err(|_| self.negative(names, value))).collect()
     }
 
     pub(super) fn sizes_or_empty(self, name: &str) -> Parse<Dims> {
@@ -123,7 +134,7 @@ impl<'r, 'a> Fields<'r, 'a> {
     /// `[[0, 1], [2, 3]]`.
     pub(super) fn rows(self, names: &[&str]) -> Parse<Vec<Vec<i64>>> {
         let named = self.need(names)?;
-        rows_in(&named.value).ok_or_else(|| self.wrong(names[0]))
+        rows_in(&named.value).ok_or_else(|| self.wrong(names, "lists of integers"))
     }
 
     pub(super) fn pairs(self, names: &[&str]) -> Parse<Vec<(i64, i64)>> {
@@ -131,7 +142,7 @@ impl<'r, 'a> Fields<'r, 'a> {
         rows.iter()
             .map(|row| match row[..] {
                 [first, second] => Ok((first, second)),
-                _ => Err(self.wrong(names[0])),
+                _ => Err(self.wrong(names, "pairs of integers")),
             })
             .collect()
     }
@@ -143,11 +154,15 @@ impl<'r, 'a> Fields<'r, 'a> {
     /// `[1] x [0]` of the pretty form, or two empty lists.
     pub(super) fn two_lists(self, name: &str) -> Parse<[Dims; 2]> {
         let Some(named) = self.find(&[name]) else { return Ok([Dims::new(), Dims::new()]) };
-        let Attribute::List(lists) = &named.value else { return Err(self.wrong(name)) };
-        let [left, right] = lists.as_slice() else { return Err(self.wrong(name)) };
+        let wrong = || self.wrong(&[name], "two lists such as `[1] x [0]`");
+        let Attribute::List(lists) = &named.value else { return Err(wrong()) };
+        let [left, right] = lists.as_slice() else { return Err(wrong()) };
         let dims = |list: &Attribute<'a>| -> Parse<Dims> {
-            let integers = integers_in(list).ok_or_else(|| self.wrong(name))?;
-            integers.into_iter().map(|value| usize::try_from(value).map_err(|_| self.negative(name, value))).collect()
+            let integers = integers_in(list).ok_or_else(wrong)?;
+            integers
+                .into_iter()
+                .map(|value| usize::try_from(value).map_err(|_| self.negative(&[name], value)))
+                .collect()
         };
         Ok([dims(left)?, dims(right)?])
     }
@@ -155,7 +170,7 @@ impl<'r, 'a> Fields<'r, 'a> {
     pub(super) fn literal(self, name: &str) -> Parse<Literal> {
         match &self.need(&[name])?.value {
             Attribute::Dense(literal) => Ok((**literal).clone()),
-            _ => Err(self.wrong(name)),
+            _ => Err(self.wrong(&[name], "a constant such as `dense<0.0> : tensor<f32>`")),
         }
     }
 
@@ -174,7 +189,7 @@ impl<'r, 'a> Fields<'r, 'a> {
     pub(super) fn result_types(self, count: usize) -> Parse<&'r [Type]> {
         if self.raw.result_types.len() != count {
             let label = format!("the text declares {}", self.raw.result_types.len());
-            let message = format!("`{}` has {count} results", self.raw.name);
+            let message = format!("`{}` has {}", self.raw.name, plural(count, "result"));
             return Err(error(self.raw.span.clone(), message, label));
         }
         Ok(&self.raw.result_types)
@@ -184,7 +199,7 @@ impl<'r, 'a> Fields<'r, 'a> {
     pub(super) fn counted_from_end(self, dim: i64) -> Parse<usize> {
         let rank = self.raw.result_types.first().map_or(0, Type::rank) as i64;
         usize::try_from(if dim < 0 { dim.saturating_add(rank) } else { dim })
-            .map_err(|_| self.negative("dimension", dim))
+            .map_err(|_| self.negative(&["dimension"], dim))
     }
 
     /// How many times larger (or smaller) dimension `dim` is in the result than in the operand.
@@ -197,11 +212,16 @@ impl<'r, 'a> Fields<'r, 'a> {
     }
 }
 
+fn wrong_value(raw: &RawOp<'_>, named: &Named<'_>, expected: &str) -> Box<super::Diagnostic> {
+    let message = format!("`{}` cannot read its attribute `{}`", raw.name, named.name);
+    error(named.span.clone(), message, format!("expected {expected}"))
+}
+
 /// The values inside an attribute such as `#stablehlo.gather<...>` or `{...}`.
 pub(super) fn fields_of<'r, 'a>(outer: Fields<'r, 'a>, named: &'r Named<'a>) -> Parse<Inner<'r, 'a>> {
     match &named.value {
         Attribute::Fields(inner) => Ok(Inner { outer, named: inner }),
-        _ => Err(outer.wrong(named.name)),
+        _ => Err(wrong_value(outer.raw, named, "named values such as `<a = [0]>`")),
     }
 }
 
@@ -210,32 +230,31 @@ impl<'r, 'a> Inner<'r, 'a> {
         self.named.iter().find(|named| named.name == name)
     }
 
-    fn wrong(&self, span: Range<usize>, name: &str) -> Box<super::Diagnostic> {
-        error(span, format!("`{}` cannot read `{name}`", self.outer.raw.name), "of another kind")
+    fn wrong(&self, named: &Named<'_>, expected: &str) -> Box<super::Diagnostic> {
+        wrong_value(self.outer.raw, named, expected)
     }
 
     pub(super) fn integers_or_empty(&self, name: &str) -> Parse<Vec<i64>> {
         match self.find(name) {
             None => Ok(Vec::new()),
-            Some(named) => integers_in(&named.value).ok_or_else(|| self.wrong(named.span.clone(), name)),
+            Some(named) => integers_in(&named.value).ok_or_else(|| self.wrong(named, "a list of integers")),
         }
     }
 
     pub(super) fn sizes_or_empty(&self, name: &str) -> Parse<Dims> {
-        let integers = self.integers_or_empty(name)?;
-        integers
-            .into_iter()
-            .map(|value| usize::try_from(value).map_err(|_| self.wrong(self.outer.raw.span.clone(), name)))
-            .collect()
+        let Some(named) = self.find(name) else { return Ok(Dims::new()) };
+        let sizes = |integers: Vec<i64>| integers.into_iter().map(|value| usize::try_from(value).ok()).collect();
+        integers_in(&named.value).and_then(sizes).ok_or_else(|| self.wrong(named, "a list of integers from 0"))
     }
 
     pub(super) fn pairs_or_empty(&self, name: &str) -> Parse<Vec<(i64, i64)>> {
         let Some(named) = self.find(name) else { return Ok(Vec::new()) };
-        let rows = rows_in(&named.value).ok_or_else(|| self.wrong(named.span.clone(), name))?;
+        let wrong = || self.wrong(named, "pairs of integers");
+        let rows = rows_in(&named.value).ok_or_else(wrong)?;
         rows.iter()
             .map(|row| match row[..] {
                 [first, second] => Ok((first, second)),
-                _ => Err(self.wrong(named.span.clone(), name)),
+                _ => Err(wrong()),
             })
             .collect()
     }
@@ -244,13 +263,16 @@ impl<'r, 'a> Inner<'r, 'a> {
         match self.find(name) {
             None => Ok(default),
             Some(Named { value: Attribute::Integer(value), .. }) => Ok(*value),
-            Some(named) => Err(self.wrong(named.span.clone(), name)),
+            Some(named) => Err(self.wrong(named, "an integer")),
         }
     }
 
     pub(super) fn size_or(&self, name: &str, default: usize) -> Parse<usize> {
-        let value = self.integer_or(name, default as i64)?;
-        usize::try_from(value).map_err(|_| self.wrong(self.outer.raw.span.clone(), name))
+        match self.find(name) {
+            None => Ok(default),
+            Some(&Named { value: Attribute::Integer(value), .. }) if value >= 0 => Ok(value as usize),
+            Some(named) => Err(self.wrong(named, "an integer from 0")),
+        }
     }
 }
 
@@ -265,7 +287,10 @@ pub(super) fn convolution_labels(
     let spatial: Option<Dims> = (0..labels.len().saturating_sub(2)).map(|index| position(&index.to_string())).collect();
     match (position(first), position(second), spatial) {
         (Some(first), Some(second), Some(spatial)) => Ok((first, second, spatial)),
-        _ => Err(fields.wrong("dimension_numbers")),
+        _ => {
+            Err(fields
+                .wrong(&["dimension_numbers", "dim_numbers"], "dimensions such as `[b, 0, f]x[0, i, o]->[b, 0, f]`"))
+        }
     }
 }
 
@@ -291,6 +316,9 @@ fn rows_in(value: &Attribute<'_>) -> Option<Vec<Vec<i64>>> {
         Attribute::List(rows) => rows.iter().map(integers_in).collect(),
         Attribute::Dense(literal) => {
             let &[rows, columns] = literal.ty.shape.as_slice() else { return None };
+            if rows > MAXIMUM_REPEATED && columns == 0 {
+                return None;
+            }
             let integers = integers_in_literal(literal)?;
             Some((0..rows).map(|row| integers[row * columns..(row + 1) * columns].to_vec()).collect())
         }
@@ -298,9 +326,13 @@ fn rows_in(value: &Attribute<'_>) -> Option<Vec<Vec<i64>>> {
     }
 }
 
-/// The elements of a small integer constant. A large one is no list of dimensions.
+/// A constant whose few characters stand for more rows or elements than this is no list.
+const MAXIMUM_REPEATED: usize = 1 << 12;
+
+/// The elements of an integer constant.
 fn integers_in_literal(literal: &Literal) -> Option<Vec<i64>> {
-    if !(literal.ty.dtype == DType::I64 || literal.ty.dtype == DType::Bool) || literal.ty.elements() > 1 << 24 {
+    let is_repeated = literal.as_splat().is_some() && literal.ty.elements() > MAXIMUM_REPEATED;
+    if !(literal.ty.dtype == DType::I64 || literal.ty.dtype == DType::Bool) || is_repeated {
         return None;
     }
     let width = literal.ty.dtype.stored_bytes();

@@ -1,60 +1,189 @@
 //! Calls replaced by what they call, so that one function is left.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::cursor::{Parse, error};
+use super::cursor::{Parse, error, with_hint};
+use super::diagnostic::Diagnostic;
 use super::parse::{Call, Function, Parsed};
 use crate::program::{Copier, Location, LocationId, MAXIMUM_NESTING, OpId, Program, RegionId, ValueId};
 
 /// A module whose calls expand to more ops than this is refused: it would not fit in memory.
 const MAXIMUM_OPS: usize = 5_000_000;
 
-/// The program of `main` (or of the only public function), calls inlined.
-pub(super) fn inline(parsed: &Parsed<'_>) -> Parse<Program> {
-    let main = choose_main(&parsed.functions)?;
+/// The same for the bytes of the scopes that ops have as seen from their calls.
+const MAXIMUM_SCOPES: usize = 1 << 30;
+
+/// The program of `main` (or of the only public function), calls inlined; or all that is wrong
+/// with the calls.
+pub(super) fn inline(parsed: &Parsed<'_>) -> Result<Program, Vec<Diagnostic>> {
+    let main = choose_main(&parsed.functions).map_err(|problem| vec![*problem])?;
     let by_name = parsed.functions.iter().enumerate().map(|(index, function)| (function.name, index)).collect();
-    let mut inliner =
-        Inliner { parsed, by_name, open: vec![main], depth: 0, composed: FxHashMap::default(), problem: None };
+    let mut measurer = Measurer {
+        parsed,
+        by_name: &by_name,
+        open: Vec::new(),
+        extents: vec![None; parsed.functions.len()],
+        problems: Vec::new(),
+    };
+    measurer.function(main, 0);
+    if !measurer.problems.is_empty() {
+        return Err(measurer.problems);
+    }
+    let mut inliner = Inliner { parsed, by_name: &by_name, composed: FxHashMap::default() };
     let mut copier = Copier::new(&parsed.program);
     let function = &parsed.functions[main];
     copier.new.arguments = function.arguments.clone();
     copier.new.results = function.results.clone();
     let body = copier.new.body;
     inliner.copy_region(&mut copier, function.region, body, None);
-    match inliner.problem {
-        Some(problem) => Err(problem),
-        None => Ok(copier.new),
+    match copier.new.verify_interface() {
+        Ok(()) => Ok(copier.new),
+        Err(message) => Err(vec![*error(function.span.clone(), message, "as its attributes say")]),
     }
 }
 
 fn choose_main(functions: &[Function<'_>]) -> Parse<usize> {
-    if let Some(main) = functions.iter().position(|function| function.name == "main") {
-        return Ok(main);
-    }
+    let hint = "name the function `main`, or make all others `private`";
+    let main = functions.iter().position(|function| function.name == "main");
     let mut public = functions.iter().enumerate().filter(|(_, function)| function.is_public);
-    match (public.next(), public.next()) {
-        (Some((index, _)), None) => Ok(index),
-        (None, _) => Err(error(0..0, "no function `main`", "the text has no public function")),
-        (Some(_), Some((_, second))) => {
-            Err(error(second.span.clone(), "no function `main`", "one of several public functions"))
+    let index = match (main, public.next(), public.next()) {
+        (Some(main), ..) => main,
+        (None, Some((index, _)), None) => index,
+        (None, None, _) => {
+            let problem = error(0..0, "no function `main`", "the text has no public function");
+            return Err(with_hint(problem, hint));
         }
+        (None, Some(_), Some((_, second))) => {
+            let problem = error(second.span.clone(), "no function `main`", "one of several public functions");
+            return Err(with_hint(problem, hint));
+        }
+    };
+    let function = &functions[index];
+    if !function.has_body {
+        let message = format!("function `@{}` has no body", function.name);
+        return Err(error(function.span.clone(), message, "only declared"));
+    }
+    Ok(index)
+}
+
+/// How large a function is once its calls are expanded.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    ops: usize,
+    /// Bytes of the scopes of its ops.
+    scopes: usize,
+    /// How many regions and calls stand inside each other.
+    height: usize,
+}
+
+/// Checks all calls before any is expanded, so that each problem is found, and found once.
+struct Measurer<'f, 'a> {
+    parsed: &'f Parsed<'a>,
+    by_name: &'f FxHashMap<&'a str, usize>,
+    /// The functions that are being measured, outermost first.
+    open: Vec<usize>,
+    extents: Vec<Option<Extent>>,
+    problems: Vec<Diagnostic>,
+}
+
+impl Measurer<'_, '_> {
+    /// `depth` regions and calls stand around the function.
+    fn function(&mut self, index: usize, depth: usize) -> Extent {
+        if let Some(extent) = self.extents[index] {
+            return extent;
+        }
+        self.open.push(index);
+        let extent = self.region(self.parsed.functions[index].region, depth + 1);
+        self.open.pop();
+        self.extents[index] = Some(extent);
+        extent
+    }
+
+    fn region(&mut self, region: RegionId, depth: usize) -> Extent {
+        let parsed = self.parsed;
+        let mut extent = Extent { height: 1, ..Extent::default() };
+        for &op in &parsed.program.regions[region].ops {
+            let operation = &parsed.program.ops[op];
+            extent.ops = extent.ops.saturating_add(1);
+            let mut height = 0;
+            if let Some(call) = parsed.calls.get(&op) {
+                let inside = self.call(op, call, depth).unwrap_or_else(|problem| {
+                    self.problems.push(*problem);
+                    Extent::default()
+                });
+                let scope = parsed.program.locations[operation.location].scope.len();
+                let scopes = inside.ops.saturating_mul(scope).saturating_add(inside.scopes);
+                extent.ops = extent.ops.saturating_add(inside.ops);
+                extent.scopes = extent.scopes.saturating_add(scopes);
+                height = inside.height;
+                if extent.ops > MAXIMUM_OPS || extent.scopes > MAXIMUM_SCOPES {
+                    let message = format!("calls expand to more than {MAXIMUM_OPS} ops");
+                    self.problems.push(*error(call.span.clone(), message, "with this call"));
+                    extent = Extent::default();
+                }
+            }
+            for &inner in &operation.regions {
+                let inside = self.region(inner, depth + 1);
+                extent.ops = extent.ops.saturating_add(inside.ops);
+                extent.scopes = extent.scopes.saturating_add(inside.scopes);
+                height = height.max(inside.height);
+            }
+            extent.height = extent.height.max(height + 1);
+        }
+        extent
+    }
+
+    /// The extent of what is called.
+    fn call(&mut self, op: OpId, call: &Call<'_>, depth: usize) -> Parse<Extent> {
+        let parsed = self.parsed;
+        let name = call.callee;
+        let Some(&index) = self.by_name.get(name) else {
+            let message = format!("call of an unknown function `@{name}`");
+            return Err(error(call.span.clone(), message, "not defined in this module"));
+        };
+        let function = &parsed.functions[index];
+        if !function.has_body {
+            let message = format!("call of function `@{name}`, which has no body");
+            return Err(error(call.span.clone(), message, "only declared in this module"));
+        }
+        let (operation, callee) = (&parsed.program.ops[op], &parsed.program.regions[function.region]);
+        for (given, taken, does) in
+            [(&operation.operands, &callee.arguments, "takes"), (&operation.results, &callee.results, "returns")]
+        {
+            let (given, taken) = (types(&parsed.program, given), types(&parsed.program, taken));
+            if given != taken {
+                let label = format!("`@{name}` {does} ({taken}), the call says ({given})");
+                return Err(error(call.span.clone(), format!("call does not fit function `@{name}`"), label));
+            }
+        }
+        if self.open.contains(&index) {
+            let problem = error(call.span.clone(), format!("`@{name}` calls itself"), "recursion is not supported");
+            return Err(with_hint(problem, "use `stablehlo.while`"));
+        }
+        let height = match self.extents[index] {
+            Some(extent) => extent.height,
+            None => 0,
+        };
+        if depth + height >= MAXIMUM_NESTING {
+            let message = format!("calls and regions nested deeper than {MAXIMUM_NESTING}");
+            return Err(error(call.span.clone(), message, "with this call"));
+        }
+        Ok(self.function(index, depth))
     }
 }
 
+fn types(program: &Program, values: &[ValueId]) -> String {
+    super::parse::join(values.iter().map(|&value| program.ty(value)))
+}
+
+/// Copies functions whose calls are known to be right.
 struct Inliner<'f, 'a> {
     parsed: &'f Parsed<'a>,
-    by_name: FxHashMap<&'a str, usize>,
-    /// The functions that are being copied, outermost first.
-    open: Vec<usize>,
-    /// How many regions and calls the copy stands inside.
-    depth: usize,
+    by_name: &'f FxHashMap<&'a str, usize>,
     /// Locations of (call, op of the callee).
     composed: FxHashMap<(LocationId, LocationId), LocationId>,
-    /// The first error; copying stops at it.
-    problem: Option<Box<super::Diagnostic>>,
 }
 
 impl<'f> Inliner<'f, '_> {
@@ -62,13 +191,10 @@ impl<'f> Inliner<'f, '_> {
     fn copy_region(&mut self, copier: &mut Copier<'f>, from: RegionId, to: RegionId, call: Option<LocationId>) {
         copier.copy_arguments(from, to);
         self.copy_ops(copier, from, to, call);
-        if self.problem.is_none() {
-            copier.copy_results(from, to);
-        }
+        copier.copy_results(from, to);
     }
 
     fn copy_ops(&mut self, copier: &mut Copier<'f>, from: RegionId, to: RegionId, call: Option<LocationId>) {
-        self.depth += 1;
         let parsed = self.parsed;
         for &op in &parsed.program.regions[from].ops {
             let location = self.location(copier, call, parsed.program.ops[op].location);
@@ -78,69 +204,22 @@ impl<'f> Inliner<'f, '_> {
                     copier.copy_op(op, to, location, &mut |copier, from, to| self.copy_region(copier, from, to, call));
                 }
             }
-            if self.problem.is_some() {
-                return;
-            }
         }
-        self.depth -= 1;
     }
 
     fn copy_call(&mut self, copier: &mut Copier<'f>, op: OpId, call: &Call<'_>, to: RegionId, location: LocationId) {
-        if let Err(problem) = self.try_copy_call(copier, op, call, to, location) {
-            self.problem = Some(problem);
-        }
-    }
-
-    fn try_copy_call(
-        &mut self,
-        copier: &mut Copier<'f>,
-        op: OpId,
-        call: &Call<'_>,
-        to: RegionId,
-        location: LocationId,
-    ) -> Parse<()> {
         let parsed = self.parsed;
-        let index = self.callee(call)?;
-        let function = &parsed.functions[index];
-        let (operation, callee) = (&parsed.program.ops[op], &parsed.program.regions[function.region]);
-        check_types(&parsed.program, &operation.operands, &callee.arguments, &call.span, "takes other arguments")?;
-        check_types(&parsed.program, &operation.results, &callee.results, &call.span, "gives other results")?;
-        if self.depth >= MAXIMUM_NESTING {
-            return Err(error(call.span.clone(), format!("calls nested deeper than {MAXIMUM_NESTING}"), "called here"));
-        }
-        if copier.new.ops.len() > MAXIMUM_OPS {
-            return Err(error(
-                call.span.clone(),
-                format!("calls expand to more than {MAXIMUM_OPS} ops"),
-                "called here",
-            ));
-        }
+        let region = parsed.functions[self.by_name[call.callee]].region;
+        let (operation, callee) = (&parsed.program.ops[op], &parsed.program.regions[region]);
         let operands = copier.values(&operation.operands);
         for (&argument, &operand) in callee.arguments.iter().zip(&operands) {
             copier.set_value(argument, operand);
         }
-        self.open.push(index);
-        self.copy_ops(copier, function.region, to, Some(location));
-        self.open.pop();
-        if self.problem.is_none() {
-            let returned = copier.values(&callee.results);
-            for (&result, &value) in operation.results.iter().zip(&returned) {
-                copier.set_value(result, value);
-            }
+        self.copy_ops(copier, region, to, Some(location));
+        let returned = copier.values(&callee.results);
+        for (&result, &value) in operation.results.iter().zip(&returned) {
+            copier.set_value(result, value);
         }
-        Ok(())
-    }
-
-    fn callee(&self, call: &Call<'_>) -> Parse<usize> {
-        let Some(&index) = self.by_name.get(call.callee) else {
-            let message = format!("call of an unknown function `@{}`", call.callee);
-            return Err(error(call.span.clone(), message, "not defined in this module"));
-        };
-        if self.open.contains(&index) {
-            let message = format!("`@{}` calls itself", call.callee);
-            return Err(error(call.span.clone(), message, "recursion is not supported"));
-        }
-        Ok(index)
     }
 
     /// The location of an op as seen from a call: the scopes of both.
@@ -154,18 +233,6 @@ impl<'f> Inliner<'f, '_> {
         self.composed.insert((call, inner), id);
         id
     }
-}
-
-fn check_types(
-    program: &Program,
-    given: &[ValueId],
-    taken: &[ValueId],
-    span: &Range<usize>,
-    message: &str,
-) -> Parse<()> {
-    let same = given.len() == taken.len()
-        && given.iter().zip(taken).all(|(&given, &taken)| program.ty(given) == program.ty(taken));
-    if same { Ok(()) } else { Err(error(span.clone(), format!("the called function {message}"), "called here")) }
 }
 
 fn compose_locations(outside: &Location, inside: &Location) -> Location {

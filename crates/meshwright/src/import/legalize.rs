@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::attention::add_cudnn_attention;
-use super::build::{add_checked, add_operation, dynamic_shape_error};
-use super::cursor::{Parse, error};
+use super::build::{add_checked, add_operation, dynamic_shape_error, invalid};
+use super::cursor::{Parse, error, unescape, with_hint};
 use super::fields::Fields;
 use super::parse::{Parser, RawOp};
 use crate::program::{
@@ -38,7 +38,8 @@ pub(super) fn add_legalized<'a>(
         "stablehlo.get_dimension_size" => {
             let dim = fields.size(&["dimension", "dim"])?;
             let size = raw.operands.first().and_then(|&operand| parser.program.shape(operand).get(dim)).copied();
-            let size = size.ok_or_else(|| error(raw.span.clone(), format!("there is no dimension {dim}"), ""))?;
+            let message = || format!("dimension {dim} is out of range");
+            let size = size.ok_or_else(|| invalid(parser, raw, &message()))?;
             let literal = Literal::splat_number(Type::scalar(DType::I32), size as f64);
             return Ok(Some(add_constant(parser, region, literal, location)?));
         }
@@ -96,14 +97,16 @@ fn add_constant_like<'a>(
 
 fn is_sharding_annotation(fields: Fields<'_, '_>) -> bool {
     use super::attribute::Attribute;
-    let target = fields.find(&["call_target_name", "callee"]).map(|named| &named.value);
-    matches!(target, Some(Attribute::String("Sharding") | Attribute::Symbol("Sharding")))
+    match fields.find(&["call_target_name", "callee"]).map(|named| &named.value) {
+        Some(Attribute::String(target) | Attribute::Symbol(target)) => unescape(target) == "Sharding",
+        _ => false,
+    }
 }
 
 /// A sharding written into the program is the operand itself: here the plan decides.
 fn drop_annotation<'a>(parser: &mut Parser<'a>, raw: &RawOp<'a>) -> Parse<Values> {
     if raw.operands.len() != 1 {
-        return Err(error(raw.span.clone(), format!("`{}` needs one operand", raw.name), ""));
+        return Err(invalid(parser, raw, &format!("expected 1 operand, got {}", raw.operands.len())));
     }
     parser.warn_once(raw.name, raw, "sharding annotations are left out", "shardings come from tactics and plans");
     Ok(raw.operands.clone())
@@ -126,11 +129,17 @@ fn dot_from(parser: &Parser<'_>, fields: Fields<'_, '_>) -> Parse<Op> {
 fn index_select_from(parser: &Parser<'_>, fields: Fields<'_, '_>) -> Parse<Op> {
     let dim = fields.size(&["dim"])?;
     let batch = fields.size_or(&["batch_dims"], 0)?;
-    let [operand, index] = fields.raw.operands[..] else { return Err(fields.wrong("dim")) };
+    let [operand, index] = fields.raw.operands[..] else {
+        return Err(invalid(parser, fields.raw, &format!("expected 2 operands, got {}", fields.raw.operands.len())));
+    };
     let mut slice_sizes = parser.program.ty(operand).shape.clone();
     let index_rank = parser.program.shape(index).len();
     if dim >= slice_sizes.len() || batch > dim || batch > index_rank {
-        return Err(fields.wrong("dim"));
+        return Err(invalid(
+            parser,
+            fields.raw,
+            &format!("dimension {dim} or {batch} batch dimensions are out of range"),
+        ));
     }
     slice_sizes[dim] = 1;
     slice_sizes[..batch].fill(1);
@@ -157,7 +166,8 @@ fn add_broadcasting<'a>(
     location: LocationId,
 ) -> Parse<Values> {
     let Some(name) = broadcasting_name(rest) else {
-        return Err(error(raw.span.clone(), format!("`{}` is not supported", raw.name), ""));
+        let problem = error(raw.span.clone(), format!("`{}` is not supported", raw.name), "no such elementwise op");
+        return Err(with_hint(problem, "broadcast the operands with `stablehlo.broadcast_in_dim`"));
     };
     let shape = Fields { raw }.result_type()?.shape.clone();
     let mut broadcast = RawOp::new(name, raw.span.clone());
@@ -215,6 +225,6 @@ fn broadcast_to<'a>(
         if given.len() == rank && rank > 0 { given } else { (shape.len().saturating_sub(rank)..shape.len()).collect() };
     let op = Op::BroadcastInDim(Box::new(BroadcastInDim { shape: shape.into(), dims }));
     let id = parser.program.add_op(region, op, &[operand], &[], location);
-    let id = id.map_err(|message| error(raw.span.clone(), format!("`{}`: {message}", raw.name), ""))?;
+    let id = id.map_err(|message| invalid(parser, raw, &message))?;
     Ok(parser.program.ops[id].results[0])
 }

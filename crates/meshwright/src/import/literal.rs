@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cursor::{Cursor, Parse, error, with_hint};
 use super::types::parse_constant_type;
-use crate::program::{DType, DTypeKind, Literal, Type, encode_number};
+use crate::program::{DType, DTypeKind, Literal, Type, encode_number, plural};
 
 /// Reads `dense<...> : type`; the cursor stands after `dense<`. `source` is the text of the cursor,
 /// shared so that a large blob can stay in it.
@@ -16,7 +16,9 @@ pub(super) fn parse_dense(cursor: &mut Cursor<'_>, source: &Arc<str>) -> Parse<L
     let text = cursor.text[body.clone()].trim_ascii();
     let start = body.start + (cursor.text[body.clone()].len() - cursor.text[body.clone()].trim_ascii_start().len());
     if let Some(quoted) = text.strip_prefix('"') {
-        let digits = quoted.strip_suffix('"').unwrap_or(quoted);
+        let Some(digits) = quoted.strip_suffix('"') else {
+            return Err(error(start..start + 1, "string without an end", "starts here"));
+        };
         return parse_blob(source, ty, digits, start + 1);
     }
     if text.is_empty() {
@@ -36,15 +38,16 @@ pub(super) fn parse_dense(cursor: &mut Cursor<'_>, source: &Arc<str>) -> Parse<L
     Ok(Literal::splat(ty, bits))
 }
 
-/// The span between `dense<` and its `>`; no element contains a `>`.
+/// The span between `dense<` and its `>`; no element contains a `>` or a `<`.
 fn body_span(cursor: &mut Cursor<'_>) -> Parse<Range<usize>> {
     let start = cursor.position;
-    match memchr::memchr(b'>', &cursor.text.as_bytes()[start..]) {
-        Some(length) => {
+    let bytes = cursor.text.as_bytes();
+    match memchr::memchr2(b'>', b'<', &bytes[start..]) {
+        Some(length) if bytes[start + length] == b'>' => {
             cursor.position = start + length + 1;
             Ok(start..start + length)
         }
-        None => Err(error(start..start, "constant without an end", "expected `>`")),
+        _ => Err(error(start - 1..start, "constant without an end", "this `<` has no `>`")),
     }
 }
 
@@ -54,18 +57,31 @@ fn parse_blob(source: &Arc<str>, ty: Type, quoted: &str, start: usize) -> Parse<
     let Some(digits) = quoted.strip_prefix("0x") else {
         return Err(error(span, "expected hex digits", "a string constant starts with `0x`"));
     };
-    if let Some(bad) = digits.bytes().position(|byte| !byte.is_ascii_hexdigit()) {
+    if let Some((bad, found)) = digits.char_indices().find(|(_, digit)| !digit.is_ascii_hexdigit()) {
         let place = start + 2 + bad;
-        return Err(error(place..place + 1, "not a hex digit", "expected `0` to `9`, `A` to `F`"));
+        let span = place..place + found.len_utf8();
+        return Err(error(span, "not a hex digit", "expected `0` to `9` or `A` to `F`"));
     }
     let width = ty.dtype.stored_bytes();
     let expected = 2 * ty.elements() * width;
-    if digits.len() == expected {
+    // Every bit of such elements counts, so that they can stay in the text.
+    let is_whole = ty.dtype.bits() == 8 * width && ty.dtype != DType::Bool;
+    if digits.len() == expected && is_whole {
         let digits_start = start + 2;
         return Ok(Literal::hex(ty, source.clone(), digits_start, digits_start + expected));
     }
-    let bytes: Vec<u8> =
+    let mut bytes: Vec<u8> =
         digits.as_bytes().chunks_exact(2).map(|pair| hex_value(pair[0]) << 4 | hex_value(pair[1])).collect();
+    if digits.len() == expected || digits.len() == 2 * width {
+        if ty.dtype == DType::Bool {
+            bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        } else if !is_whole {
+            bytes.iter_mut().for_each(|byte| *byte &= (1 << ty.dtype.bits()) - 1);
+        }
+    }
+    if digits.len() == expected {
+        return Ok(Literal::packed(ty, bytes));
+    }
     if digits.len() == 2 * width {
         let mut element = [0; 16];
         element[..width].copy_from_slice(&bytes);
@@ -94,7 +110,7 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
         match cursor.peek() {
             b'[' => {
                 if counts.len() == ty.rank() {
-                    let label = format!("`{ty}` has {} dimensions", ty.rank());
+                    let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
                     return Err(error(cursor.position..cursor.position + 1, "list nested too deep", label));
                 }
                 cursor.position += 1;
@@ -105,8 +121,8 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
             _ => {
                 let bits = parse_element(cursor, ty.dtype)?;
                 if counts.len() != ty.rank() {
-                    let label = format!("`{ty}` has {} dimensions", ty.rank());
-                    return Err(error(cursor.position - 1..cursor.position, "element in an outer list", label));
+                    let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
+                    return Err(error(cursor.position - 1..cursor.position, "element where a list is expected", label));
                 }
                 bytes.extend_from_slice(&bits.to_le_bytes()[..width]);
                 counts[ty.rank() - 1] += 1;
@@ -145,18 +161,28 @@ fn parse_element(cursor: &mut Cursor<'_>, dtype: DType) -> Parse<u128> {
         cursor.expect(")")?;
         return Ok(real | imaginary << part.bits());
     }
-    if cursor.eat("true") {
-        return Ok(1);
-    }
-    if cursor.eat("false") {
-        return Ok(0);
+    if dtype == DType::Bool && matches!(cursor.byte(), b't' | b'f') {
+        if cursor.eat("true") {
+            return Ok(1);
+        }
+        if cursor.eat("false") {
+            return Ok(0);
+        }
     }
     let text = cursor.number();
     let span = start..cursor.position;
     if text.is_empty() {
-        return Err(cursor.unexpected("a number"));
+        let expected = if dtype == DType::Bool { "`true` or `false`" } else { "a number" };
+        return Err(cursor.unexpected(expected));
     }
-    element_bits(text, dtype).ok_or_else(|| error(span, format!("`{text}` is not a number of type `{dtype}`"), ""))
+    element_bits(text, dtype).ok_or_else(|| {
+        let expected = match dtype.kind() {
+            DTypeKind::Signed | DTypeKind::Unsigned => format!("an integer of {} bits", dtype.bits()),
+            DTypeKind::Bool => "`true` or `false`".to_owned(),
+            _ => "a number that the type can hold".to_owned(),
+        };
+        error(span, format!("`{text}` is not an element of type `{dtype}`"), format!("expected {expected}"))
+    })
 }
 
 /// The bits of one element written as decimal, or as `0x` and the bits themselves.
@@ -164,7 +190,8 @@ fn element_bits(text: &str, dtype: DType) -> Option<u128> {
     let (negative, magnitude) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     if let Some(digits) = magnitude.strip_prefix("0x") {
         let bits = u128::from_str_radix(digits, 16).ok()?;
-        let fits = dtype.bits() >= 128 || bits >> dtype.bits() == 0;
+        let width = if dtype == DType::Bool { 1 } else { dtype.bits() };
+        let fits = width >= 128 || bits >> width == 0;
         return (fits && !(negative && dtype.is_float())).then_some(if negative { wrap(bits, dtype)? } else { bits });
     }
     match dtype.kind() {

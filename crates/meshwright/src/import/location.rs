@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::attribute::Context;
-use super::cursor::{Cursor, Parse, unescape};
+use super::cursor::{Cursor, Parse, error, unescape};
 use crate::program::{Location, LocationId, Table};
 
 /// Locations read so far.
@@ -80,7 +80,8 @@ impl<'a> Locations<'a> {
 /// The inside of `loc(...)`. The outermost name is the scope; the innermost frame is the file.
 fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize) -> Parse<Place<'a>> {
     if depth > MAXIMUM_DEPTH {
-        return Err(cursor.unexpected("a location nested less deep"));
+        let message = format!("locations nested deeper than {MAXIMUM_DEPTH}");
+        return Err(error(cursor.position..cursor.position, message, "or an alias that contains itself"));
     }
     match cursor.peek() {
         b'"' => {
@@ -96,15 +97,22 @@ fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize)
             Ok(Place { scope: string, ..place })
         }
         b'#' => {
+            let start = cursor.position;
             cursor.position += 1;
             let name = cursor.suffix();
-            let mut place = Place::default();
-            if let Some(&position) = context.aliases.get(name) {
-                let mut definition = Cursor::new(cursor.text, position);
-                if definition.eat("loc(") {
-                    place = parse_place(&mut definition, context, depth + 1)?;
-                }
+            let Some(&position) = context.aliases.get(name) else {
+                // A text that was cut off lacks hundreds of them; one is enough to say so.
+                let first = context.undefined_location.get().unwrap_or((start, cursor.position));
+                context.undefined_location.set(Some(first));
+                return Ok(Place::default());
+            };
+            context.charge(position..position)?;
+            let mut definition = Cursor::new(cursor.text, position);
+            if !definition.eat("loc(") {
+                return Err(definition.unexpected("a location such as `loc(\"name\")`"));
             }
+            let place = parse_place(&mut definition, context, depth + 1)?;
+            context.charge(position..definition.position)?;
             Ok(place)
         }
         b'c' if cursor.eat("callsite(") => {
@@ -125,9 +133,9 @@ fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize)
 /// `"file":1:2`, `"file":1:2 to :5`, `"file":1:2 to 3:4`; the cursor stands after the file.
 fn parse_file<'a>(cursor: &mut Cursor<'a>, file: &'a str) -> Parse<Place<'a>> {
     cursor.expect(":")?;
-    let line = cursor.integer()? as u32;
+    let line = u32::try_from(cursor.integer()?).unwrap_or(u32::MAX);
     cursor.expect(":")?;
-    let column = cursor.integer()? as u32;
+    let column = u32::try_from(cursor.integer()?).unwrap_or(u32::MAX);
     if cursor.eat("to") {
         if cursor.peek() != b':' {
             cursor.integer()?;
@@ -135,13 +143,18 @@ fn parse_file<'a>(cursor: &mut Cursor<'a>, file: &'a str) -> Parse<Place<'a>> {
         cursor.expect(":")?;
         cursor.integer()?;
     }
+    // Lines of no file say nothing.
+    if file.is_empty() {
+        return Ok(Place::default());
+    }
     Ok(Place { scope: "", file, line, column })
 }
 
 /// `fused<...>[a, b]`: the first that knows a scope or a file.
 fn parse_fused<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize) -> Parse<Place<'a>> {
+    let start = cursor.position;
     if cursor.peek() == b'<' && !cursor.skip_balanced() {
-        return Err(cursor.unexpected("the end of `fused<`"));
+        return Err(error(start..start + 1, "location without an end", "this `<` has no `>`"));
     }
     cursor.expect("[")?;
     let mut best = Place::default();
@@ -163,8 +176,9 @@ fn skip_place(cursor: &mut Cursor<'_>) -> Parse<()> {
         match cursor.byte() {
             b'"' => drop(cursor.string()?),
             b'(' | b'[' | b'<' => {
+                let start = cursor.position;
                 if !cursor.skip_balanced() {
-                    return Err(cursor.unexpected("the end of the location"));
+                    return Err(error(start..start + 1, "location without an end", "this bracket is not closed"));
                 }
             }
             _ => cursor.position += 1,
@@ -173,11 +187,11 @@ fn skip_place(cursor: &mut Cursor<'_>) -> Parse<()> {
     Ok(())
 }
 
-/// A path as JAX spells it, `params['layers'][0].w`, with dots: `params.layers.0.w`.
+/// A path as JAX spells it, `params['layers'][0].w`, with dots: `params.layers.0.w`. A name that
+/// came out of here stays as it is, so that printed names are read back.
 pub(super) fn dotted(path: &str) -> String {
-    let path = unescape(path);
     let mut out = String::with_capacity(path.len());
-    let mut rest = path.as_str();
+    let mut rest = path;
     while let Some(position) = rest.find(['[', '.']) {
         out.push_str(&rest[..position]);
         if rest.as_bytes()[position] == b'.' {
@@ -194,7 +208,12 @@ pub(super) fn dotted(path: &str) -> String {
         let unquoted = key.strip_prefix('\'').and_then(|key| key.strip_suffix('\''));
         let unquoted = unquoted.or_else(|| key.strip_prefix('"').and_then(|key| key.strip_suffix('"')));
         push_dot(&mut out);
-        out.push_str(unquoted.unwrap_or(key));
+        for part in unquoted.unwrap_or(key).split_inclusive(['[', '.']) {
+            out.push_str(part.trim_end_matches(['[', '.']));
+            if part.ends_with('.') {
+                push_dot(&mut out);
+            }
+        }
         rest = &inside[end + 1..];
     }
     out.push_str(rest);
@@ -233,9 +252,13 @@ mod tests {
             ("a[unclosed", "a[unclosed"),
             ("", ""),
             ("x", "x"),
+            ("a['.b..[c]']", "a.b.c]"),
+            ("['[x]']", "x]"),
+            ("a[[b]]", "a.b]"),
         ];
         for (path, expected) in cases {
             assert_eq!(dotted(path), expected);
+            assert_eq!(dotted(expected), expected);
         }
     }
 }

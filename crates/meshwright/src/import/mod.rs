@@ -37,7 +37,7 @@ pub fn import(text: &Arc<str>) -> Imported {
     if !diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         match inline::inline(&parsed) {
             Ok(inlined) => program = Some(attention::recognize(inlined.compact())),
-            Err(problem) => diagnostics.push(*problem),
+            Err(problems) => diagnostics.extend(problems),
         }
     }
     diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);

@@ -1,21 +1,22 @@
 //! Reading modules, functions, regions and operations.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::attribute::{Attribute, Attributes, Context, parse_attribute, parse_fields};
+use super::attribute::{Attribute, Attributes, Context, check_distinct, parse_attribute, parse_fields};
 use super::build;
-use super::cursor::{Cursor, Parse, error, unescape, with_hint};
+use super::cursor::{Cursor, Parse, error, is_word, unescape, with_hint};
 use super::diagnostic::{Diagnostic, Severity};
 use super::location::{Locations, dotted};
 use super::pretty;
 use super::types::{TypeList, parse_function_type, parse_type};
 use crate::program::{
     Argument, LocationId, MAXIMUM_NESTING, Op, OpId, Opaque, Program, RegionId, ResultInfo, Table, Type, ValueId,
-    Values,
+    Values, plural,
 };
 
 /// A module as written: functions side by side, calls between them.
@@ -32,6 +33,8 @@ pub(super) struct Function<'a> {
     pub(super) name: &'a str,
     pub(super) span: Range<usize>,
     pub(super) is_public: bool,
+    /// Whether it is more than a declaration.
+    pub(super) has_body: bool,
     pub(super) region: RegionId,
     pub(super) arguments: Vec<Argument>,
     pub(super) results: Vec<ResultInfo>,
@@ -44,25 +47,43 @@ pub(super) struct Call<'a> {
 
 /// Reads a whole text. Errors are in the diagnostics; what could be read is in the rest.
 pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
-    let context = Context { source: source.clone(), aliases: find_aliases(source) };
+    let (aliases, repeated) = find_aliases(source);
+    let context = Context {
+        source: source.clone(),
+        aliases,
+        expansion: Cell::new(EXPANSION_PASSES * source.len()),
+        undefined_location: Cell::new(None),
+    };
     let mut program = Program::new("");
     // An op takes at least about a hundred bytes of text; growing the tables would copy them.
     program.ops = Table::with_capacity(source.len() / 120);
     program.values = Table::with_capacity(source.len() / 100);
     let mut parser = Parser {
-        cursor: Cursor::new(source, 0),
+        cursor: Cursor::new(source, text_start(source)),
         context,
         program,
         functions: Vec::new(),
+        function_names: FxHashSet::default(),
         calls: FxHashMap::default(),
         diagnostics: Vec::new(),
         locations: Locations::new(),
         names: FxHashMap::default(),
         scope: Vec::new(),
         nesting: 0,
-        warned_names: Vec::new(),
+        warned_names: FxHashSet::default(),
+        errors: 0,
+        recovery: RECOVERY_PASSES * source.len(),
+        broken_regions: FxHashSet::default(),
     };
+    for span in repeated {
+        let message = format!("alias `{}` is defined twice", &source[span.clone()]);
+        parser.report(*error(span, message, "defined again"));
+    }
     parser.parse_module_items(false);
+    if let Some((start, end)) = parser.context.undefined_location.get() {
+        let problem = error(start..end, format!("location `{}` is not defined", &source[start..end]), "used here");
+        parser.report(*with_hint(problem, "locations are defined at the end of a text; is it cut off?"));
+    }
     parser.program.locations = parser.locations.table;
     Parsed {
         program: parser.program,
@@ -72,34 +93,58 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
     }
 }
 
-/// Definitions `#name = ...` stand at the start of a line, often after their uses.
-fn find_aliases(text: &str) -> FxHashMap<&str, usize> {
+/// After the byte order mark that some editors write.
+fn text_start(text: &str) -> usize {
+    if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
+}
+
+/// Definitions in place of their aliases may amount to this many times the text.
+const EXPANSION_PASSES: usize = 64;
+
+/// Definitions `#name = ...` stand at the start of a line, often after their uses. Gives where
+/// each value starts, and the names that are defined again.
+fn find_aliases(text: &str) -> (FxHashMap<&str, usize>, Vec<Range<usize>>) {
     let mut aliases = FxHashMap::default();
-    let mut line_start = 0;
+    let mut repeated = Vec::new();
+    let mut line_start = text_start(text);
     loop {
         if text.as_bytes().get(line_start) == Some(&b'#') {
             let mut cursor = Cursor::new(text, line_start + 1);
             let name = cursor.suffix();
-            if cursor.eat("=") {
-                cursor.skip_space();
-                aliases.insert(name, cursor.position);
+            let has_value = cursor.eat("=") && has_value(&mut cursor);
+            if has_value && aliases.insert(name, cursor.position).is_some() {
+                repeated.push(line_start..line_start + 1 + name.len());
             }
         }
         match memchr::memchr(b'\n', &text.as_bytes()[line_start..]) {
             Some(offset) => line_start += offset + 1,
-            None => return aliases,
+            None => return (aliases, repeated),
         }
     }
 }
 
-/// More errors than this are counted, not kept: a binary file would give millions.
-const MAXIMUM_ERRORS: usize = 1000;
+/// Goes to the value of a definition, which starts on the same line.
+fn has_value(cursor: &mut Cursor<'_>) -> bool {
+    while matches!(cursor.byte(), b' ' | b'\t') {
+        cursor.position += 1;
+    }
+    !matches!(cursor.byte(), b'\n' | b'\r' | 0)
+}
+
+/// Reading stops at this many errors: a binary file would give millions. More warnings than this
+/// are dropped.
+const MAXIMUM_DIAGNOSTICS: usize = 1000;
+
+/// How often the text may be searched for the ends of items that had errors. A bracket that never
+/// closes makes one pass to the end of the text, and there may be many such brackets.
+const RECOVERY_PASSES: usize = 16;
 
 pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) context: Context<'a>,
     pub(super) program: Program,
     functions: Vec<Function<'a>>,
+    function_names: FxHashSet<&'a str>,
     pub(super) calls: FxHashMap<OpId, Call<'a>>,
     diagnostics: Vec<Diagnostic>,
     pub(super) locations: Locations<'a>,
@@ -109,7 +154,13 @@ pub(super) struct Parser<'a> {
     scope: Vec<&'a str>,
     nesting: usize,
     /// Names of ops that were warned of.
-    warned_names: Vec<&'a str>,
+    warned_names: FxHashSet<&'a str>,
+    /// How many of the diagnostics are errors.
+    errors: usize,
+    /// How many bytes may still be searched for the ends of items with errors.
+    recovery: usize,
+    /// Regions whose results are unknown after an error.
+    broken_regions: FxHashSet<RegionId>,
 }
 
 /// What a name stands for: some values in a row, or nothing after an error.
@@ -117,6 +168,13 @@ pub(super) struct Parser<'a> {
 enum Binding {
     Values { first: ValueId, count: u32 },
     Poisoned,
+}
+
+/// What a region says beyond its operations.
+pub(super) struct Block {
+    /// Where its arguments come from.
+    locations: Vec<LocationId>,
+    has_return: bool,
 }
 
 /// An operation as written, before it has a meaning.
@@ -138,31 +196,43 @@ pub(super) struct RawOp<'a> {
 type ResultNames<'a> = SmallVec<[(&'a str, u32); 1]>;
 
 impl<'a> Parser<'a> {
-    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
-        if self.diagnostics.len() < MAXIMUM_ERRORS {
-            self.diagnostics.push(diagnostic);
+    fn report(&mut self, diagnostic: Diagnostic) {
+        // Where a text ends too early, everything around that place misses its end there.
+        let is_repeated = self
+            .diagnostics
+            .last()
+            .is_some_and(|last| last.severity == Severity::Error && last.span == diagnostic.span);
+        if is_repeated || self.has_too_many_errors() {
+            return;
         }
+        let place = diagnostic.span.start;
+        self.diagnostics.push(diagnostic);
+        self.errors += 1;
+        if self.has_too_many_errors() {
+            let problem = error(place..place, "too many errors", "the rest of the text was not read");
+            self.diagnostics.push(*problem);
+        }
+    }
+
+    fn has_too_many_errors(&self) -> bool {
+        self.errors >= MAXIMUM_DIAGNOSTICS
     }
 
     /// The items of a module up to its `}` (or, outside of any module, up to the end of the text).
     fn parse_module_items(&mut self, inside: bool) {
         loop {
-            if self.cursor.at_end() {
-                if inside {
-                    let problem = self.cursor.unexpected("`}` at the end of the module");
-                    self.report(*problem);
-                }
-                return;
-            }
-            if inside && self.cursor.byte() == b'}' {
+            if self.cursor.at_end() || inside && self.cursor.byte() == b'}' {
                 return;
             }
             let start = self.cursor.position;
+            let (mark, nesting) = (self.scope.len(), self.nesting);
             if let Err(problem) = self.parse_module_item() {
                 self.report(*problem);
                 self.recover(start);
+                self.leave(mark, nesting);
             }
-            if self.diagnostics.len() >= MAXIMUM_ERRORS {
+            if self.has_too_many_errors() {
+                self.cursor.position = self.cursor.text.len();
                 return;
             }
         }
@@ -197,9 +267,19 @@ impl<'a> Parser<'a> {
 
     /// Aliases were found beforehand.
     fn skip_alias(&mut self) -> Parse<()> {
+        let is_attribute = self.cursor.byte() == b'#';
         self.cursor.position += 1;
         self.cursor.suffix();
         self.cursor.expect("=")?;
+        if !has_value(&mut self.cursor) {
+            return Err(self.cursor.unexpected("the value of the alias on the same line"));
+        }
+        // The value may go on over several lines. What is wrong with it is reported where it is used.
+        let mut value = self.cursor.clone();
+        if is_attribute && parse_attribute(&mut value, &self.context, 0).is_ok() {
+            self.cursor = value;
+            return Ok(());
+        }
         let rest = &self.cursor.text[self.cursor.position..];
         self.cursor.position += rest.find('\n').unwrap_or(rest.len());
         Ok(())
@@ -230,8 +310,9 @@ impl<'a> Parser<'a> {
             parse_fields(&mut self.cursor, &self.context, "}>", 0, &mut attributes)?;
         }
         self.cursor.expect("(")?;
-        self.cursor.expect("{")?;
+        self.enter()?;
         self.parse_module_items(true);
+        self.nesting -= 1;
         self.cursor.expect("}")?;
         self.cursor.expect(")")?;
         if self.cursor.eat("{") {
@@ -254,8 +335,9 @@ impl<'a> Parser<'a> {
             parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
         }
         self.take_module_attributes(&attributes);
-        self.cursor.expect("{")?;
+        self.enter()?;
         self.parse_module_items(true);
+        self.nesting -= 1;
         self.cursor.expect("}")?;
         self.locations.parse_optional(&mut self.cursor, &self.context)?;
         Ok(())
@@ -283,7 +365,7 @@ impl<'a> Parser<'a> {
         self.cursor.expect("(")?;
         let region = self.program.add_region();
         let span = start..self.cursor.position;
-        let locations = self.parse_region(region)?;
+        let block = self.parse_region(region)?;
         self.cursor.expect(")")?;
         if self.cursor.eat("{") {
             parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
@@ -308,17 +390,34 @@ impl<'a> Parser<'a> {
                 _ => &[],
             }
         };
-        let arguments = locations
+        let arguments = block
+            .locations
             .iter()
             .enumerate()
             .map(|(index, &location)| argument_from(fields_of("arg_attrs", index), &self.locations, location))
-            .collect();
+            .collect::<Parse<_>>()?;
         let results = (0..self.program.regions[region].results.len())
             .map(|index| result_from(fields_of("res_attrs", index)))
             .collect();
         let is_public = string("sym_visibility") != Some("private");
-        let name = string("sym_name").unwrap_or("");
-        self.functions.push(Function { name, span, is_public, region, arguments, results });
+        let Some(name) = string("sym_name") else {
+            return Err(error(span, "`func.func` needs the attribute `sym_name`", "a function without a name"));
+        };
+        // A declaration has an empty region.
+        let body = &self.program.regions[region];
+        let has_body = block.has_return || !body.ops.is_empty() || self.broken_regions.contains(&region);
+        let declared = attributes.iter().find(|attribute| attribute.name == "function_type");
+        if let (true, Some(Attribute::FunctionType(declared))) = (has_body, declared.map(|attribute| &attribute.value))
+        {
+            let (taken, returned) = (&declared.0, &declared.1);
+            let arguments: TypeList = body.arguments.iter().map(|&value| self.program.ty(value).clone()).collect();
+            if arguments != *taken {
+                let label = format!("takes ({}), declares ({})", join(&arguments), join(taken));
+                return Err(error(span, "the function does not take what it declares", label));
+            }
+            self.check_function_results(region, block.has_return, returned, &span);
+        }
+        self.add_function(Function { name, span, is_public, has_body, region, arguments, results });
         Ok(())
     }
 
@@ -340,15 +439,25 @@ impl<'a> Parser<'a> {
             self.cursor.expect("{")?;
             parse_fields(&mut self.cursor, &self.context, "}", 0, &mut Attributes::new())?;
         }
-        if self.cursor.peek() == b'{' {
-            self.parse_region(region)?;
-            self.check_function_results(region, &declared, &span);
+        let has_body = self.cursor.peek() == b'{';
+        if has_body {
+            let block = self.parse_region(region)?;
+            self.check_function_results(region, block.has_return, &declared, &span);
         }
         self.forget(mark);
         self.locations.parse_optional(&mut self.cursor, &self.context)?;
         results.resize(self.program.regions[region].results.len(), ResultInfo::default());
-        self.functions.push(Function { name, span, is_public, region, arguments, results });
+        self.add_function(Function { name, span, is_public, has_body, region, arguments, results });
         Ok(())
+    }
+
+    fn add_function(&mut self, function: Function<'a>) {
+        if !self.function_names.insert(function.name) {
+            let message = format!("function `@{}` is defined twice", function.name);
+            self.report(*error(function.span, message, "defined again"));
+            return;
+        }
+        self.functions.push(function);
     }
 
     fn parse_function_arguments(&mut self, region: RegionId) -> Parse<Vec<Argument>> {
@@ -357,9 +466,13 @@ impl<'a> Parser<'a> {
         if self.cursor.eat(")") {
             return Ok(arguments);
         }
+        // A declaration has types only.
+        let is_named = self.cursor.peek() == b'%';
         loop {
-            let name = self.parse_value_name()?;
-            self.cursor.expect(":")?;
+            let name = if is_named { self.parse_value_name()? } else { "" };
+            if is_named {
+                self.cursor.expect(":")?;
+            }
             let ty = parse_type(&mut self.cursor)?;
             let mut attributes = Attributes::new();
             if self.cursor.eat("{") {
@@ -367,8 +480,10 @@ impl<'a> Parser<'a> {
             }
             let location = self.locations.parse_optional(&mut self.cursor, &self.context)?;
             let value = self.program.add_region_argument(region, ty);
-            self.define(name, Binding::Values { first: value, count: 1 })?;
-            arguments.push(argument_from(&attributes, &self.locations, location));
+            if is_named {
+                self.define(name, Binding::Values { first: value, count: 1 })?;
+            }
+            arguments.push(argument_from(&attributes, &self.locations, location)?);
             if !self.cursor.eat(",") {
                 self.cursor.expect(")")?;
                 return Ok(arguments);
@@ -397,38 +512,54 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn check_function_results(&mut self, region: RegionId, declared: &[Type], span: &Range<usize>) {
+    fn check_function_results(&mut self, region: RegionId, has_return: bool, declared: &[Type], span: &Range<usize>) {
+        if self.broken_regions.contains(&region) {
+            return;
+        }
+        if !has_return {
+            self.report(*error(span.clone(), "the function has no `return`", "its last operation is missing"));
+            return;
+        }
         let returned: TypeList =
             self.program.regions[region].results.iter().map(|&value| self.program.ty(value).clone()).collect();
-        // After an error inside, what is returned may be unknown; that error was reported.
-        let had_error = self
-            .diagnostics
-            .iter()
-            .any(|diagnostic| diagnostic.severity == Severity::Error && diagnostic.span.start >= span.start);
-        if returned.as_slice() != declared && !had_error {
+        if returned.as_slice() != declared {
             let label = format!("returns ({}), declares ({})", join(&returned), join(declared));
             self.report(*error(span.clone(), "the function does not return what it declares", label));
         }
     }
 
-    /// `{ ^bb0(%a: tensor<f32>): ops }`. Gives the locations of the block's arguments.
-    pub(super) fn parse_region(&mut self, region: RegionId) -> Parse<Vec<LocationId>> {
-        self.cursor.expect("{")?;
-        if self.nesting >= MAXIMUM_NESTING {
-            let span = self.cursor.position - 1..self.cursor.position;
-            return Err(error(span, format!("regions nested deeper than {MAXIMUM_NESTING}"), "too deep"));
-        }
+    /// `{ ^bb0(%a: tensor<f32>): ops }`.
+    pub(super) fn parse_region(&mut self, region: RegionId) -> Parse<Block> {
         let mark = self.scope.len();
-        self.nesting += 1;
+        self.enter()?;
         let mut locations = Vec::new();
         if self.cursor.peek() == b'^' {
             locations = self.parse_block_arguments(region)?;
         }
-        self.parse_operations(region);
+        let errors = self.errors;
+        let has_return = self.parse_operations(region);
+        if !has_return && self.errors > errors {
+            self.broken_regions.insert(region);
+        }
         self.nesting -= 1;
         self.forget(mark);
         self.cursor.expect("}")?;
-        Ok(locations)
+        Ok(Block { locations, has_return })
+    }
+
+    /// Takes the `{` of a region.
+    fn enter(&mut self) -> Parse<()> {
+        self.cursor.expect("{")?;
+        if self.nesting >= MAXIMUM_NESTING {
+            let span = self.cursor.position - 1..self.cursor.position;
+            return Err(error(
+                span,
+                format!("regions nested deeper than {MAXIMUM_NESTING}"),
+                "one too many opens here",
+            ));
+        }
+        self.nesting += 1;
+        Ok(())
     }
 
     fn parse_block_arguments(&mut self, region: RegionId) -> Parse<Vec<LocationId>> {
@@ -453,26 +584,27 @@ impl<'a> Parser<'a> {
         Ok(locations)
     }
 
-    fn parse_operations(&mut self, region: RegionId) {
+    /// The operations up to the `}`; whether a `return` was among them.
+    fn parse_operations(&mut self, region: RegionId) -> bool {
         let mut terminated = false;
         loop {
             match self.cursor.peek() {
-                b'}' | 0 => return,
+                b'}' | 0 => return terminated,
                 b'^' => {
                     let span = self.cursor.position..self.cursor.position + 1;
                     let problem = error(span, "branches between blocks are not supported", "a second block");
                     self.report(*with_hint(problem, "use `stablehlo.while`, `stablehlo.if` or `stablehlo.case`"));
                     self.skip_to_region_end();
-                    return;
+                    return terminated;
                 }
                 _ => {}
             }
             let start = self.cursor.position;
             if terminated {
-                let problem = error(start..start + 1, "nothing may follow the `return` of a region", "");
+                let problem = self.cursor.unexpected("`}` after the `return` of a region");
                 self.report(*problem);
                 self.skip_to_region_end();
-                return;
+                return terminated;
             }
             match self.parse_operation(region) {
                 Ok(is_terminator) => terminated = is_terminator,
@@ -481,33 +613,37 @@ impl<'a> Parser<'a> {
                     self.recover(start);
                 }
             }
-            if self.diagnostics.len() >= MAXIMUM_ERRORS {
+            if self.has_too_many_errors() {
                 self.cursor.position = self.cursor.text.len();
-                return;
+                return terminated;
             }
         }
     }
 
     /// Goes to the end of the item that starts at `start`: a line end outside of all brackets that
-    /// the item opened, or the bracket that closes what is around it.
+    /// the item opened, or the bracket that closes what is around it. Only a bracket that ends its
+    /// line goes on over line ends, so that one that is missing does not swallow what follows.
     fn recover(&mut self, start: usize) {
         let bytes = self.cursor.text.as_bytes();
         let failed_at = self.cursor.position;
-        let mut depth = 0usize;
+        // For each open bracket, whether it ends its line.
+        let mut open: Vec<bool> = Vec::new();
         let mut cursor = Cursor::new(self.cursor.text, start);
-        while cursor.position < bytes.len() {
+        let limit = start.saturating_add(self.recovery).min(bytes.len());
+        while cursor.position < limit {
             match bytes[cursor.position] {
-                b'(' | b'[' | b'{' => depth += 1,
-                b')' | b']' | b'}' if depth == 0 && cursor.position > start => break,
-                b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-                b'\n' if depth == 0 => break,
+                b'(' | b'[' | b'{' => open.push(ends_line(&bytes[cursor.position + 1..])),
+                b')' | b']' | b'}' if open.is_empty() && cursor.position > start => break,
+                b')' | b']' | b'}' => drop(open.pop()),
+                b'\n' if !open.last().is_some_and(|&ends_line| ends_line) => break,
                 b'"' if cursor.string().is_ok() => continue,
                 _ => {}
             }
             cursor.position += 1;
         }
+        self.recovery = self.recovery.saturating_sub(cursor.position - start);
         // Brackets that never close would swallow the rest of the text: go on at the next line.
-        if cursor.position >= bytes.len() {
+        if cursor.position >= limit {
             let from = failed_at.max(start + 1).min(bytes.len());
             cursor.position = memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |offset| from + offset);
         }
@@ -532,8 +668,10 @@ impl<'a> Parser<'a> {
     /// One operation; `true` when it ends the region.
     fn parse_operation(&mut self, region: RegionId) -> Parse<bool> {
         let names = self.parse_result_names()?;
+        let (mark, nesting) = (self.scope.len(), self.nesting);
         let outcome = self.parse_operation_body(region, &names);
         if outcome.is_err() {
+            self.leave(mark, nesting);
             for &(name, _) in &names {
                 self.define(name, Binding::Poisoned)?;
             }
@@ -544,12 +682,18 @@ impl<'a> Parser<'a> {
     fn parse_operation_body(&mut self, region: RegionId, names: &ResultNames<'a>) -> Parse<bool> {
         self.cursor.skip_space();
         let start = self.cursor.position;
-        let raw =
+        let mut raw =
             if self.cursor.byte() == b'"' { self.parse_generic(start)? } else { pretty::parse_pretty(self, start)? };
         let location = self.locations.parse_optional(&mut self.cursor, &self.context)?;
+        check_distinct(&raw.attributes)?;
+        raw.poisoned |= raw.regions.iter().any(|inner| self.broken_regions.contains(inner));
         if matches!(raw.name, "stablehlo.return" | "func.return") {
-            // Poisoned results leave the region without results; the error was reported.
-            if !raw.poisoned {
+            if !names.is_empty() {
+                return Err(error(raw.span, format!("`{}` has no results", raw.name), "expected no name before it"));
+            }
+            if raw.poisoned {
+                self.broken_regions.insert(region);
+            } else {
                 self.check_operand_types(&raw)?;
                 self.program.regions[region].results = raw.operands.to_vec();
             }
@@ -574,6 +718,9 @@ impl<'a> Parser<'a> {
     fn parse_generic(&mut self, start: usize) -> Parse<RawOp<'a>> {
         let name = self.cursor.string()?;
         let mut raw = RawOp::new(name, start..self.cursor.position);
+        if !is_word(name) {
+            return Err(error(raw.span, "not the name of an operation", "expected a name such as `stablehlo.add`"));
+        }
         self.cursor.expect("(")?;
         self.parse_operands_until_paren(&mut raw)?;
         if self.cursor.peek() == b'[' {
@@ -631,7 +778,7 @@ impl<'a> Parser<'a> {
                 raw.operands.push(ValueId(first.0 + index as u32));
             }
             Some(&Binding::Values { count, .. }) => {
-                let label = format!("`%{name}` has {count} results");
+                let label = format!("`%{name}` stands for {}", plural(count as usize, "value"));
                 return Err(error(span, format!("there is no result {index}"), label));
             }
             Some(Binding::Poisoned) => raw.poisoned = true,
@@ -677,14 +824,19 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         if raw.operand_types.len() != raw.operands.len() {
-            let label = format!("{} operands, {} types", raw.operands.len(), raw.operand_types.len());
+            let (operands, types) = (raw.operands.len(), raw.operand_types.len());
+            let label = format!("{} and {}", plural(operands, "operand"), plural(types, "type"));
             return Err(error(raw.span.clone(), format!("`{}` needs one type per operand", raw.name), label));
         }
         for (index, (&operand, declared)) in raw.operands.iter().zip(&raw.operand_types).enumerate() {
             let actual = self.program.ty(operand);
             if actual != declared {
-                let label = format!("operand {index} is `{actual}`, the text says `{declared}`");
-                return Err(error(raw.span.clone(), "operand of another type", label));
+                let label = format!("is `{actual}`, the text says `{declared}`");
+                return Err(error(
+                    raw.span.clone(),
+                    format!("operand {index} of `{}` has another type", raw.name),
+                    label,
+                ));
             }
         }
         Ok(())
@@ -693,11 +845,11 @@ impl<'a> Parser<'a> {
     fn define_results(&mut self, names: &ResultNames<'a>, results: &[ValueId], raw: &RawOp<'a>) -> Parse<()> {
         let named: u64 = names.iter().map(|&(_, count)| u64::from(count)).sum();
         if named != results.len() as u64 && !names.is_empty() {
-            let label = format!("{named} names, {} results", results.len());
+            let label = format!("{} and {}", plural(named as usize, "name"), plural(results.len(), "result"));
             for &(name, _) in names {
                 self.define(name, Binding::Poisoned)?;
             }
-            self.report(*error(raw.span.clone(), format!("`{}` has another number of results", raw.name), label));
+            self.report(*error(raw.span.clone(), format!("`{}` needs one name per result", raw.name), label));
             return Ok(());
         }
         let mut next = 0;
@@ -749,6 +901,12 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Goes back to the scope and depth that held before an item with an error.
+    fn leave(&mut self, mark: usize, nesting: usize) {
+        self.forget(mark);
+        self.nesting = nesting;
+    }
+
     pub(super) fn scope_mark(&self) -> usize {
         self.scope.len()
     }
@@ -763,20 +921,25 @@ impl<'a> Parser<'a> {
 
     /// Warns of an operation, unless one of that name was warned of before.
     pub(super) fn warn_once(&mut self, name: &'a str, raw: &RawOp<'a>, message: &str, label: &str) {
-        if self.warned_names.contains(&name) {
+        if self.warned_names.len() >= MAXIMUM_DIAGNOSTICS || !self.warned_names.insert(name) {
             return;
         }
-        self.warned_names.push(name);
         let (message, label) = (message.to_owned(), label.to_owned());
-        self.report(Diagnostic { severity: Severity::Warning, span: raw.span.clone(), message, label, hint: None });
+        self.diagnostics.push(Diagnostic {
+            severity: Severity::Warning,
+            span: raw.span.clone(),
+            message,
+            label,
+            hint: None,
+        });
     }
 
     /// Keeps an op that is not in the set, and says so.
-    pub(super) fn opaque(&mut self, raw: &RawOp<'a>) -> Op {
+    pub(super) fn opaque(&mut self, raw: &RawOp<'a>) -> Parse<Op> {
         self.warn_once(raw.name, raw, &format!("unknown op `{}`", raw.name), "kept whole on each device");
-        let attributes = build::attribute_texts(self, raw, &[]);
+        let attributes = build::attribute_texts(self, raw, &[])?;
         let result_types = raw.result_types.to_vec();
-        Op::Opaque(Box::new(Opaque { name: raw.name.to_owned(), result_types, attributes }))
+        Ok(Op::Opaque(Box::new(Opaque { name: raw.name.to_owned(), result_types, attributes })))
     }
 }
 
@@ -801,26 +964,42 @@ impl<'a> RawOp<'a> {
     }
 }
 
-fn argument_from(attributes: &[super::attribute::Named<'_>], locations: &Locations<'_>, id: LocationId) -> Argument {
+/// Whether nothing but space stands before the next line end.
+fn ends_line(bytes: &[u8]) -> bool {
+    let end = bytes.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+    end == Some(&b'\n')
+}
+
+fn argument_from(
+    attributes: &[super::attribute::Named<'_>],
+    locations: &Locations<'_>,
+    id: LocationId,
+) -> Parse<Argument> {
     let mut argument = Argument { name: dotted(&locations.table[id].scope), ..Argument::default() };
     for attribute in attributes {
         match (attribute.name, &attribute.value) {
-            ("tf.aliasing_output", &Attribute::Integer(result)) => argument.alias = usize::try_from(result).ok(),
+            ("tf.aliasing_output", &Attribute::Integer(result)) if result >= 0 => {
+                argument.alias = Some(result as usize);
+            }
+            ("tf.aliasing_output", _) => {
+                let label = "expected the number of a result";
+                return Err(error(attribute.span.clone(), "cannot read `tf.aliasing_output`", label));
+            }
             ("jax.buffer_donor", Attribute::Bool(true)) => argument.donated = true,
             _ => {}
         }
     }
-    argument
+    Ok(argument)
 }
 
 fn result_from(attributes: &[super::attribute::Named<'_>]) -> ResultInfo {
     let info = attributes.iter().find(|attribute| attribute.name == "jax.result_info");
     match info.map(|attribute| &attribute.value) {
-        Some(Attribute::String(path)) => ResultInfo { name: dotted(path) },
+        Some(Attribute::String(path)) => ResultInfo { name: dotted(&unescape(path)) },
         _ => ResultInfo::default(),
     }
 }
 
-pub(super) fn join(types: &[Type]) -> String {
-    types.iter().map(|ty| format!("`{ty}`")).collect::<Vec<_>>().join(", ")
+pub(super) fn join<'t>(types: impl IntoIterator<Item = &'t Type>) -> String {
+    types.into_iter().map(|ty| format!("`{ty}`")).collect::<Vec<_>>().join(", ")
 }

@@ -8,7 +8,7 @@ use super::attribute::{Attribute, Attributes, Named, parse_convolution_dims};
 use super::cursor::{Parse, error};
 use super::parse::{Parser, RawOp};
 use super::types::{TypeList, parse_function_type, parse_result_types, parse_type};
-use crate::program::{LocationId, RegionId, ValueId};
+use crate::program::{LocationId, RegionId, ValueId, plural};
 
 /// One operation; the cursor stands on its name.
 pub(super) fn parse_pretty<'a>(parser: &mut Parser<'a>, start: usize) -> Parse<RawOp<'a>> {
@@ -52,8 +52,9 @@ fn parse_items<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
                 continue;
             }
             b'"' => {
+                let start = parser.cursor.position;
                 let string = parser.cursor.string()?;
-                push(raw, "name", Attribute::String(string), raw.span.clone());
+                push(raw, "name", Attribute::String(string), start..parser.cursor.position);
                 continue;
             }
             b'(' if !in_parens => {
@@ -80,7 +81,8 @@ fn parse_items<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
                 let before = parser.cursor.position;
                 // A location, or the next operation after one that has no types.
-                if parser.cursor.eat("loc(") {
+                let is_return = matches!(raw.name, "func.return" | "stablehlo.return");
+                if is_return || parser.cursor.eat("loc(") {
                     parser.cursor.position = before;
                     return Ok(());
                 }
@@ -146,14 +148,14 @@ fn parse_word_item<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()
     }
     parser.cursor.skip_space();
     let start = parser.cursor.position;
-    if word == "dim_numbers" {
+    if word == "dim_numbers" && raw.name == "stablehlo.convolution" {
         let dims = parse_convolution_dims(&mut parser.cursor)?;
         push(raw, word, Attribute::ConvolutionDims(dims), start..parser.cursor.position);
         return Ok(());
     }
     let mut value = parser.parse_attribute()?;
     // `contracting_dims = [1] x [0]`: one list per operand.
-    if parser.cursor.eat("x") {
+    if raw.name == "stablehlo.dot_general" && parser.cursor.eat("x") {
         value = Attribute::List(vec![value, parser.parse_attribute()?]);
     }
     push(raw, word, value, start..parser.cursor.position);
@@ -313,7 +315,8 @@ fn parse_while<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
         raw.result_types = raw.operand_types.clone();
     }
     if raw.operand_types.len() != names.len() {
-        let label = format!("{} values, {} types", names.len(), raw.operand_types.len());
+        let (values, types) = (names.len(), raw.operand_types.len());
+        let label = format!("{} and {}", plural(values, "value"), plural(types, "type"));
         return Err(error(raw.span.clone(), "`stablehlo.while` needs one type per value", label));
     }
     if parser.cursor.eat("attributes") {

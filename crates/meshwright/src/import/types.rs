@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::cursor::{Cursor, Parse, error, with_hint};
-use crate::program::{DType, Shape, Type};
+use crate::program::{DType, MAXIMUM_RANK, Shape, Type, countable};
 
 /// The types of operands or results.
 pub(super) type TypeList = SmallVec<[Type; 2]>;
@@ -18,13 +18,16 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_>) -> Parse<Type> {
     if cursor.eat("!stablehlo.token") || cursor.eat("!mhlo.token") {
         return Ok(Type::token());
     }
-    let is_type = matches!(cursor.peek(), b'!' | b'a'..=b'z');
-    let mut problem = cursor.unexpected("a tensor type such as `tensor<2x3xf32>`");
-    if is_type && ["tuple", "memref", "vector", "!", "index"].iter().any(|name| cursor.text[start..].starts_with(name))
-    {
-        problem = error(problem.span, "this kind of type is not supported", "expected a tensor or a token");
+    let mut word = cursor.clone();
+    let name = if word.eat("!") { word.suffix() } else { word.word().unwrap_or("") };
+    let found = &cursor.text[start..word.position];
+    if found.starts_with('!') || matches!(name, "tuple" | "memref" | "vector" | "index" | "none") {
+        let message = format!("type `{found}` is not supported");
+        let problem = error(start..word.position, message, "expected a tensor or a token");
+        let is_alias = found.starts_with('!') && !name.contains('.');
+        return Err(if is_alias { with_hint(problem, "write the type out where its alias stands") } else { problem });
     }
-    Err(problem)
+    Err(cursor.unexpected("a tensor type such as `tensor<2x3xf32>`"))
 }
 
 /// The type of a constant. Those that are attributes of an op, such as layouts, may have elements of
@@ -79,7 +82,12 @@ fn parse_tensor(
     loop {
         match cursor.peek() {
             b'0'..=b'9' => {
-                shape.push(usize::try_from(cursor.integer()?).unwrap_or(usize::MAX));
+                if shape.len() == MAXIMUM_RANK {
+                    let message = format!("tensor has more than {MAXIMUM_RANK} dimensions");
+                    return Err(error(start..cursor.position, message, "too many"));
+                }
+                let size = cursor.integer()?;
+                shape.push(usize::try_from(size).unwrap_or(usize::MAX));
                 if cursor.byte() != b'x' {
                     return Err(cursor.unexpected("`x` after the size of a dimension"));
                 }
@@ -95,16 +103,15 @@ fn parse_tensor(
     }
     let dtype = parse_dtype(cursor)?;
     if cursor.eat(",") && !skip_encoding(cursor) {
-        return Err(cursor.unexpected("`>` at the end of the tensor type"));
+        return Err(error(start..start + "tensor<".len(), "tensor type without an end", "this `<` has no `>`"));
     }
     cursor.expect(">")?;
     let ty = Type { dtype, shape };
-    if ty.checked_elements().is_none() {
-        let span = start..cursor.position;
-        return Err(error(span, "tensor has more elements than 63 bits can count", "too large"));
-    }
+    countable(&ty).map_err(|message| error(start..cursor.position, message, "too large"))?;
     Ok(ty)
 }
+
+const EXPECTED_DTYPE: &str = "expected a type such as `f32`, `bf16` or `i32`";
 
 fn parse_dtype(cursor: &mut Cursor<'_>) -> Parse<DType> {
     cursor.skip_space();
@@ -123,11 +130,11 @@ fn parse_dtype(cursor: &mut Cursor<'_>) -> Parse<DType> {
     if cursor.byte() == b'!' {
         let quantized = cursor.text[start..].starts_with("!quant");
         let message = if quantized { "quantized types are not supported" } else { "unknown element type" };
-        return Err(error(start..start + 1, message, "expected a type such as `f32`, `bf16` or `i32`"));
+        return Err(error(start..start + 1, message, EXPECTED_DTYPE));
     }
     let name = cursor.expect_word("an element type such as `f32`")?;
     DType::from_name(name)
-        .ok_or_else(|| error(start..cursor.position, format!("unknown element type `{name}`"), "not a type we know"))
+        .ok_or_else(|| error(start..cursor.position, format!("unknown element type `{name}`"), EXPECTED_DTYPE))
 }
 
 /// Passes over the encoding in `tensor<4xf32, #encoding>`, leaving the closing `>`.

@@ -18,6 +18,7 @@ mod verify;
 pub use copy::{Copier, CopyRegion};
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};
+pub(crate) use infer::{countable, plural};
 pub use layers::Repeat;
 pub use literal::{Literal, encode_number};
 pub use loops::{CountedLoop, Role};
@@ -33,6 +34,9 @@ use smallvec::SmallVec;
 
 /// How deep regions may stand inside each other. Walks over a program recurse this deep.
 pub const MAXIMUM_NESTING: usize = 128;
+
+/// How many dimensions a tensor may have. Walks over its elements recurse this deep.
+pub const MAXIMUM_RANK: usize = 64;
 
 /// A list of values: operands or results.
 pub type Values = SmallVec<[ValueId; 4]>;

@@ -136,6 +136,7 @@ macro_rules! named_enum {
 
         impl $name {
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+            pub const NAMES: &'static [&'static str] = &[$($text,)*];
 
             /// The name in the text form.
             pub fn name(self) -> &'static str {

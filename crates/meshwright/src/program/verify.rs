@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::infer::{countable, plural};
-use super::{Definition, Id, MAXIMUM_NESTING, OpId, Operation, Program, RegionId, ValueId, infer};
+use super::{Definition, Id, MAXIMUM_NESTING, OpId, Operation, Program, RegionId, ValueId, countable, infer, plural};
 
 impl Program {
     /// Whether every value is defined once, before it is used and where it can be seen, every
@@ -18,7 +17,35 @@ impl Program {
             regions_seen: vec![false; self.regions.len()],
         };
         verifier.region(self.body, 0).map_err(|(op, message)| VerifyError { op, message })?;
-        interface(self).map_err(|message| VerifyError { op: None, message })
+        self.verify_interface().map_err(|message| VerifyError { op: None, message })
+    }
+
+    /// Whether what callers know of the arguments and results fits the body, which is already checked.
+    pub(crate) fn verify_interface(&self) -> Result<(), String> {
+        let (program, body) = (self, self.body());
+        if program.arguments.len() != body.arguments.len() {
+            let (described, actual) = (program.arguments.len(), body.arguments.len());
+            return Err(format!("{described} arguments are described, the body has {actual}"));
+        }
+        if program.results.len() != body.results.len() {
+            let (described, actual) = (program.results.len(), body.results.len());
+            return Err(format!("{described} results are described, the body has {actual}"));
+        }
+        let mut overwrites: Vec<Option<usize>> = vec![None; body.results.len()];
+        for (index, argument) in program.arguments.iter().enumerate() {
+            let Some(alias) = argument.alias else { continue };
+            let Some(&result) = body.results.get(alias) else {
+                return Err(format!("argument {index} becomes result {alias}, but there are {}", body.results.len()));
+            };
+            let (from, to) = (program.ty(body.arguments[index]), program.ty(result));
+            if from != to {
+                return Err(format!("argument {index} is `{from}` and cannot become result {alias}, `{to}`"));
+            }
+            if let Some(other) = overwrites[alias].replace(index) {
+                return Err(format!("arguments {other} and {index} both become result {alias}"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -139,34 +166,6 @@ impl Verifier<'_> {
             None => Err(format!("there is no value {id}")),
         }
     }
-}
-
-/// What callers know of the arguments and results fits the body, which is already checked.
-fn interface(program: &Program) -> Result<(), String> {
-    let body = program.body();
-    if program.arguments.len() != body.arguments.len() {
-        let (described, actual) = (program.arguments.len(), body.arguments.len());
-        return Err(format!("{described} arguments are described, the body has {actual}"));
-    }
-    if program.results.len() != body.results.len() {
-        let (described, actual) = (program.results.len(), body.results.len());
-        return Err(format!("{described} results are described, the body has {actual}"));
-    }
-    let mut overwrites: Vec<Option<usize>> = vec![None; body.results.len()];
-    for (index, argument) in program.arguments.iter().enumerate() {
-        let Some(alias) = argument.alias else { continue };
-        let Some(&result) = body.results.get(alias) else {
-            return Err(format!("argument {index} becomes result {alias}, but there are {}", body.results.len()));
-        };
-        let (from, to) = (program.ty(body.arguments[index]), program.ty(result));
-        if from != to {
-            return Err(format!("argument {index} is `{from}` and cannot become result {alias}, `{to}`"));
-        }
-        if let Some(other) = overwrites[alias].replace(index) {
-            return Err(format!("arguments {other} and {index} both become result {alias}"));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Signature;
-use crate::program::{DType, DTypeKind, Dims, Type};
+use crate::program::{DType, DTypeKind, Dims, MAXIMUM_RANK, Type};
 
 /// Sizes, strides, dilations and paddings stay below this, so that sums of a few of them, which
 /// positions in a padded tensor are, stay within 63 bits.
@@ -12,9 +12,12 @@ const LIMIT: i64 = 1 << 60;
 /// A type whose elements can be counted, and sized in bits, within 63 bits. An empty tensor has few
 /// elements whatever its other dimensions are, but strides are products of those, so they are
 /// limited too.
-pub(in crate::program) fn countable(ty: &Type) -> Result<(), String> {
+pub(crate) fn countable(ty: &Type) -> Result<(), String> {
     if ty.dtype == DType::Token && ty.rank() > 0 {
         return Err(format!("a token has no dimensions, got {}", ty.rank()));
+    }
+    if ty.rank() > MAXIMUM_RANK {
+        return Err(format!("a tensor has more than {MAXIMUM_RANK} dimensions"));
     }
     if ty.checked_elements().is_none() {
         return Err(format!("`{ty}` has more elements than 63 bits can count"));
@@ -198,6 +201,6 @@ pub(super) fn same_family(left: DType, right: DType) -> bool {
         || (left.kind() == right.kind() && left.kind() != DTypeKind::Token)
 }
 
-pub(in crate::program) fn plural(count: usize, noun: &str) -> String {
+pub(crate) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use super::{DType, Op, Program, RegionId, Type, ValueId};
 
-pub(super) use check::{countable, plural};
+pub(crate) use check::{countable, plural};
 
 /// Types of the results of an op.
 pub type Types = SmallVec<[Type; 1]>;
