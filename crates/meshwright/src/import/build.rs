@@ -6,7 +6,8 @@ use super::attribute::{Attribute, Named};
 use super::cursor::{Parse, error, unescape, with_hint};
 use super::fields::{Fields, convolution_labels, fields_of};
 use super::legalize;
-use super::parse::{Call, Parser, RawOp, join};
+use super::operation::RawOp;
+use super::parse::{Call, Parser, join};
 use crate::program::{
     Algorithm, AllGather, AllToAll, Attention, AttentionGrad, BatchNorm, Binary, BroadcastInDim, Check, Collective,
     CollectivePermute, Convolution, CustomCall, Direction, Distribution, DotGeneral, Feed, FftKind, Gather, LocationId,

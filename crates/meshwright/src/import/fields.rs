@@ -2,7 +2,7 @@
 
 use super::attribute::{Attribute, Named};
 use super::cursor::{Parse, error};
-use super::parse::RawOp;
+use super::operation::RawOp;
 use crate::program::{DType, Dims, Literal, Type, plural};
 
 /// The attributes of one operation. A lookup takes all the names an attribute goes by: that of the

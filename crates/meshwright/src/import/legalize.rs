@@ -6,7 +6,8 @@ use super::attention::add_cudnn_attention;
 use super::build::{add_checked, add_operation, dynamic_shape_error, invalid};
 use super::cursor::{Parse, error, unescape, with_hint};
 use super::fields::Fields;
-use super::parse::{Parser, RawOp};
+use super::operation::RawOp;
+use super::parse::Parser;
 use crate::program::{
     BroadcastInDim, DType, Dims, DotGeneral, Gather, Literal, LocationId, Op, RegionId, Type, ValueId, Values,
 };

@@ -10,6 +10,8 @@ mod inline;
 mod legalize;
 mod literal;
 mod location;
+mod module;
+mod operation;
 mod parse;
 mod pretty;
 mod types;

@@ -1,23 +1,21 @@
-//! Reading modules, functions, regions and operations.
+//! Reading a text: what is known while reading it, names, and going on after an error.
+//!
+//! `module` reads modules and functions, `operation` regions and operations, `pretty` operations in
+//! their pretty forms.
 
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 
-use super::attribute::{Attribute, Attributes, Context, check_distinct, parse_attribute, parse_fields};
+use super::attribute::{Attribute, Attributes, Context, parse_attribute, parse_fields};
 use super::build;
-use super::cursor::{Cursor, Parse, error, is_word, unescape, with_hint};
+use super::cursor::{Cursor, Parse, error, with_hint};
 use super::diagnostic::{Diagnostic, Severity};
-use super::location::{Locations, dotted};
-use super::pretty;
-use super::types::{TypeList, parse_function_type, parse_type};
-use crate::program::{
-    Argument, LocationId, MAXIMUM_NESTING, Op, OpId, Opaque, Program, RegionId, ResultInfo, Table, Type, ValueId,
-    Values, plural,
-};
+use super::location::Locations;
+use super::operation::RawOp;
+use crate::program::{Argument, Op, OpId, Opaque, Program, RegionId, ResultInfo, Table, Type, ValueId};
 
 /// A module as written: functions side by side, calls between them.
 pub(super) struct Parsed<'a> {
@@ -124,7 +122,7 @@ fn find_aliases(text: &str) -> (FxHashMap<&str, usize>, Vec<Range<usize>>) {
 }
 
 /// Goes to the value of a definition, which starts on the same line.
-fn has_value(cursor: &mut Cursor<'_>) -> bool {
+pub(super) fn has_value(cursor: &mut Cursor<'_>) -> bool {
     while matches!(cursor.byte(), b' ' | b'\t') {
         cursor.position += 1;
     }
@@ -133,7 +131,7 @@ fn has_value(cursor: &mut Cursor<'_>) -> bool {
 
 /// Reading stops at this many errors: a binary file would give millions. More warnings than this
 /// are dropped.
-const MAXIMUM_DIAGNOSTICS: usize = 1000;
+pub(super) const MAXIMUM_DIAGNOSTICS: usize = 1000;
 
 /// How often the text may be searched for the ends of items that had errors. A bracket that never
 /// closes makes one pass to the end of the text, and there may be many such brackets.
@@ -143,60 +141,35 @@ pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) context: Context<'a>,
     pub(super) program: Program,
-    functions: Vec<Function<'a>>,
-    function_names: FxHashSet<&'a str>,
+    pub(super) functions: Vec<Function<'a>>,
+    pub(super) function_names: FxHashSet<&'a str>,
     pub(super) calls: FxHashMap<OpId, Call<'a>>,
-    diagnostics: Vec<Diagnostic>,
+    pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) locations: Locations<'a>,
     /// The values that can be named here.
-    names: FxHashMap<&'a str, Binding>,
+    pub(super) names: FxHashMap<&'a str, Binding>,
     /// The names in the order in which they were defined, so that a region can forget its own.
-    scope: Vec<&'a str>,
-    nesting: usize,
+    pub(super) scope: Vec<&'a str>,
+    pub(super) nesting: usize,
     /// Names of ops that were warned of.
-    warned_names: FxHashSet<&'a str>,
+    pub(super) warned_names: FxHashSet<&'a str>,
     /// How many of the diagnostics are errors.
-    errors: usize,
+    pub(super) errors: usize,
     /// How many bytes may still be searched for the ends of items with errors.
-    recovery: usize,
+    pub(super) recovery: usize,
     /// Regions whose results are unknown after an error.
-    broken_regions: FxHashSet<RegionId>,
+    pub(super) broken_regions: FxHashSet<RegionId>,
 }
 
 /// What a name stands for: some values in a row, or nothing after an error.
 #[derive(Clone, Copy)]
-enum Binding {
+pub(super) enum Binding {
     Values { first: ValueId, count: u32 },
     Poisoned,
 }
 
-/// What a region says beyond its operations.
-pub(super) struct Block {
-    /// Where its arguments come from.
-    locations: Vec<LocationId>,
-    has_return: bool,
-}
-
-/// An operation as written, before it has a meaning.
-pub(super) struct RawOp<'a> {
-    pub(super) name: &'a str,
-    pub(super) span: Range<usize>,
-    pub(super) operands: Values,
-    /// An operand is the result of an op that had an error.
-    pub(super) poisoned: bool,
-    pub(super) attributes: Attributes<'a>,
-    /// Bare words of the pretty form, such as `LT` and `SIGNED`.
-    pub(super) words: SmallVec<[&'a str; 2]>,
-    pub(super) regions: SmallVec<[RegionId; 2]>,
-    pub(super) operand_types: TypeList,
-    pub(super) result_types: TypeList,
-}
-
-/// The names before the `=` with how many values each stands for.
-type ResultNames<'a> = SmallVec<[(&'a str, u32); 1]>;
-
 impl<'a> Parser<'a> {
-    fn report(&mut self, diagnostic: Diagnostic) {
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         // Where a text ends too early, everything around that place misses its end there.
         let is_repeated = self
             .diagnostics
@@ -214,416 +187,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn has_too_many_errors(&self) -> bool {
+    pub(super) fn has_too_many_errors(&self) -> bool {
         self.errors >= MAXIMUM_DIAGNOSTICS
-    }
-
-    /// The items of a module up to its `}` (or, outside of any module, up to the end of the text).
-    fn parse_module_items(&mut self, inside: bool) {
-        loop {
-            if self.cursor.at_end() || inside && self.cursor.byte() == b'}' {
-                return;
-            }
-            let start = self.cursor.position;
-            let (mark, nesting) = (self.scope.len(), self.nesting);
-            if let Err(problem) = self.parse_module_item() {
-                self.report(*problem);
-                self.recover(start);
-                self.leave(mark, nesting);
-            }
-            if self.has_too_many_errors() {
-                self.cursor.position = self.cursor.text.len();
-                return;
-            }
-        }
-    }
-
-    fn parse_module_item(&mut self) -> Parse<()> {
-        match self.cursor.peek() {
-            b'#' | b'!' => self.skip_alias(),
-            b'{' if self.cursor.text[self.cursor.position..].starts_with("{-#") => self.skip_metadata(),
-            b'"' => {
-                let start = self.cursor.position;
-                match self.cursor.string()? {
-                    "builtin.module" => self.parse_generic_module(),
-                    "func.func" => self.parse_generic_function(start),
-                    _ => self.skip_item(start),
-                }
-            }
-            _ => {
-                let start = self.cursor.position;
-                match self.cursor.expect_word("a module or a function")? {
-                    "module" | "builtin.module" => self.parse_pretty_module(),
-                    "func.func" => self.parse_pretty_function(start),
-                    word if word.contains('.') => self.skip_item(start),
-                    _ => {
-                        self.cursor.position = start;
-                        Err(self.cursor.unexpected("a module or a function"))
-                    }
-                }
-            }
-        }
-    }
-
-    /// Aliases were found beforehand.
-    fn skip_alias(&mut self) -> Parse<()> {
-        let is_attribute = self.cursor.byte() == b'#';
-        self.cursor.position += 1;
-        self.cursor.suffix();
-        self.cursor.expect("=")?;
-        if !has_value(&mut self.cursor) {
-            return Err(self.cursor.unexpected("the value of the alias on the same line"));
-        }
-        // The value may go on over several lines. What is wrong with it is reported where it is used.
-        let mut value = self.cursor.clone();
-        if is_attribute && parse_attribute(&mut value, &self.context, 0).is_ok() {
-            self.cursor = value;
-            return Ok(());
-        }
-        let rest = &self.cursor.text[self.cursor.position..];
-        self.cursor.position += rest.find('\n').unwrap_or(rest.len());
-        Ok(())
-    }
-
-    /// `{-# dialect_resources: ... #-}` at the end of a file.
-    fn skip_metadata(&mut self) -> Parse<()> {
-        let start = self.cursor.position;
-        match self.cursor.text[start..].find("#-}") {
-            Some(offset) => self.cursor.position = start + offset + 3,
-            None => return Err(error(start..start + 3, "metadata without an end", "expected `#-}`")),
-        }
-        Ok(())
-    }
-
-    /// Other dialects' module items, such as `sdy.mesh`.
-    fn skip_item(&mut self, start: usize) -> Parse<()> {
-        self.cursor.position = start;
-        self.recover(start);
-        Ok(())
-    }
-
-    fn parse_generic_module(&mut self) -> Parse<()> {
-        self.cursor.expect("(")?;
-        self.cursor.expect(")")?;
-        let mut attributes = Attributes::new();
-        if self.cursor.eat("<{") {
-            parse_fields(&mut self.cursor, &self.context, "}>", 0, &mut attributes)?;
-        }
-        self.cursor.expect("(")?;
-        self.enter()?;
-        self.parse_module_items(true);
-        self.nesting -= 1;
-        self.cursor.expect("}")?;
-        self.cursor.expect(")")?;
-        if self.cursor.eat("{") {
-            parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
-        }
-        self.take_module_attributes(&attributes);
-        self.cursor.expect(":")?;
-        parse_function_type(&mut self.cursor)?;
-        self.locations.parse_optional(&mut self.cursor, &self.context)?;
-        Ok(())
-    }
-
-    fn parse_pretty_module(&mut self) -> Parse<()> {
-        if self.cursor.peek() == b'@' {
-            self.program.name = unescape(self.cursor.symbol()?);
-        }
-        let mut attributes = Attributes::new();
-        if self.cursor.eat("attributes") {
-            self.cursor.expect("{")?;
-            parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
-        }
-        self.take_module_attributes(&attributes);
-        self.enter()?;
-        self.parse_module_items(true);
-        self.nesting -= 1;
-        self.cursor.expect("}")?;
-        self.locations.parse_optional(&mut self.cursor, &self.context)?;
-        Ok(())
-    }
-
-    fn take_module_attributes(&mut self, attributes: &Attributes<'a>) {
-        for attribute in attributes {
-            match (attribute.name, &attribute.value) {
-                ("sym_name", Attribute::String(name)) => self.program.name = unescape(name),
-                ("mhlo.num_partitions", &Attribute::Integer(count)) => self.program.partitions = count.max(1) as usize,
-                ("mhlo.num_replicas", &Attribute::Integer(count)) => self.program.replicas = count.max(1) as usize,
-                _ => {}
-            }
-        }
-    }
-
-    /// The rest of `"func.func"() <{...}> ({...}) : () -> ()`.
-    fn parse_generic_function(&mut self, start: usize) -> Parse<()> {
-        self.cursor.expect("(")?;
-        self.cursor.expect(")")?;
-        let mut attributes = Attributes::new();
-        if self.cursor.eat("<{") {
-            parse_fields(&mut self.cursor, &self.context, "}>", 0, &mut attributes)?;
-        }
-        self.cursor.expect("(")?;
-        let region = self.program.add_region();
-        let span = start..self.cursor.position;
-        let block = self.parse_region(region)?;
-        self.cursor.expect(")")?;
-        if self.cursor.eat("{") {
-            parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
-        }
-        self.cursor.expect(":")?;
-        parse_function_type(&mut self.cursor)?;
-        self.locations.parse_optional(&mut self.cursor, &self.context)?;
-
-        let string = |name: &str| {
-            attributes.iter().find_map(|attribute| match attribute.value {
-                Attribute::String(string) if attribute.name == name => Some(string),
-                _ => None,
-            })
-        };
-        let fields_of = |name: &str, index: usize| {
-            let list = attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value);
-            match list {
-                Some(Attribute::List(list)) => match list.get(index) {
-                    Some(Attribute::Fields(fields)) => fields.as_slice(),
-                    _ => &[],
-                },
-                _ => &[],
-            }
-        };
-        let arguments = block
-            .locations
-            .iter()
-            .enumerate()
-            .map(|(index, &location)| argument_from(fields_of("arg_attrs", index), &self.locations, location))
-            .collect::<Parse<_>>()?;
-        let results = (0..self.program.regions[region].results.len())
-            .map(|index| result_from(fields_of("res_attrs", index)))
-            .collect();
-        let is_public = string("sym_visibility") != Some("private");
-        let Some(name) = string("sym_name") else {
-            return Err(error(span, "`func.func` needs the attribute `sym_name`", "a function without a name"));
-        };
-        // A declaration has an empty region.
-        let body = &self.program.regions[region];
-        let has_body = block.has_return || !body.ops.is_empty() || self.broken_regions.contains(&region);
-        let declared = attributes.iter().find(|attribute| attribute.name == "function_type");
-        if let (true, Some(Attribute::FunctionType(declared))) = (has_body, declared.map(|attribute| &attribute.value))
-        {
-            let (taken, returned) = (&declared.0, &declared.1);
-            let arguments: TypeList = body.arguments.iter().map(|&value| self.program.ty(value).clone()).collect();
-            if arguments != *taken {
-                let label = format!("takes ({}), declares ({})", join(&arguments), join(taken));
-                return Err(error(span, "the function does not take what it declares", label));
-            }
-            self.check_function_results(region, block.has_return, returned, &span);
-        }
-        self.add_function(Function { name, span, is_public, has_body, region, arguments, results });
-        Ok(())
-    }
-
-    /// The rest of `func.func public @main(%arg0: tensor<f32> {...} loc(...)) -> (...) {...}`.
-    fn parse_pretty_function(&mut self, start: usize) -> Parse<()> {
-        let is_public = !self.cursor.eat("private");
-        self.cursor.eat("public");
-        let name = self.cursor.symbol()?;
-        let span = start..self.cursor.position;
-        let region = self.program.add_region();
-        let mark = self.scope.len();
-        let arguments = self.parse_function_arguments(region)?;
-        let mut results = Vec::new();
-        let mut declared = TypeList::new();
-        if self.cursor.eat("->") {
-            self.parse_function_results(&mut declared, &mut results)?;
-        }
-        if self.cursor.eat("attributes") {
-            self.cursor.expect("{")?;
-            parse_fields(&mut self.cursor, &self.context, "}", 0, &mut Attributes::new())?;
-        }
-        let has_body = self.cursor.peek() == b'{';
-        if has_body {
-            let block = self.parse_region(region)?;
-            self.check_function_results(region, block.has_return, &declared, &span);
-        }
-        self.forget(mark);
-        self.locations.parse_optional(&mut self.cursor, &self.context)?;
-        results.resize(self.program.regions[region].results.len(), ResultInfo::default());
-        self.add_function(Function { name, span, is_public, has_body, region, arguments, results });
-        Ok(())
-    }
-
-    fn add_function(&mut self, function: Function<'a>) {
-        if !self.function_names.insert(function.name) {
-            let message = format!("function `@{}` is defined twice", function.name);
-            self.report(*error(function.span, message, "defined again"));
-            return;
-        }
-        self.functions.push(function);
-    }
-
-    fn parse_function_arguments(&mut self, region: RegionId) -> Parse<Vec<Argument>> {
-        self.cursor.expect("(")?;
-        let mut arguments = Vec::new();
-        if self.cursor.eat(")") {
-            return Ok(arguments);
-        }
-        // A declaration has types only.
-        let is_named = self.cursor.peek() == b'%';
-        loop {
-            let name = if is_named { self.parse_value_name()? } else { "" };
-            if is_named {
-                self.cursor.expect(":")?;
-            }
-            let ty = parse_type(&mut self.cursor)?;
-            let mut attributes = Attributes::new();
-            if self.cursor.eat("{") {
-                parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
-            }
-            let location = self.locations.parse_optional(&mut self.cursor, &self.context)?;
-            let value = self.program.add_region_argument(region, ty);
-            if is_named {
-                self.define(name, Binding::Values { first: value, count: 1 })?;
-            }
-            arguments.push(argument_from(&attributes, &self.locations, location)?);
-            if !self.cursor.eat(",") {
-                self.cursor.expect(")")?;
-                return Ok(arguments);
-            }
-        }
-    }
-
-    fn parse_function_results(&mut self, types: &mut TypeList, results: &mut Vec<ResultInfo>) -> Parse<()> {
-        if !self.cursor.eat("(") {
-            types.push(parse_type(&mut self.cursor)?);
-            return Ok(());
-        }
-        if self.cursor.eat(")") {
-            return Ok(());
-        }
-        loop {
-            types.push(parse_type(&mut self.cursor)?);
-            let mut attributes = Attributes::new();
-            if self.cursor.eat("{") {
-                parse_fields(&mut self.cursor, &self.context, "}", 0, &mut attributes)?;
-            }
-            results.push(result_from(&attributes));
-            if !self.cursor.eat(",") {
-                return self.cursor.expect(")");
-            }
-        }
-    }
-
-    fn check_function_results(&mut self, region: RegionId, has_return: bool, declared: &[Type], span: &Range<usize>) {
-        if self.broken_regions.contains(&region) {
-            return;
-        }
-        if !has_return {
-            self.report(*error(span.clone(), "the function has no `return`", "its last operation is missing"));
-            return;
-        }
-        let returned: TypeList =
-            self.program.regions[region].results.iter().map(|&value| self.program.ty(value).clone()).collect();
-        if returned.as_slice() != declared {
-            let label = format!("returns ({}), declares ({})", join(&returned), join(declared));
-            self.report(*error(span.clone(), "the function does not return what it declares", label));
-        }
-    }
-
-    /// `{ ^bb0(%a: tensor<f32>): ops }`.
-    pub(super) fn parse_region(&mut self, region: RegionId) -> Parse<Block> {
-        let mark = self.scope.len();
-        self.enter()?;
-        let mut locations = Vec::new();
-        if self.cursor.peek() == b'^' {
-            locations = self.parse_block_arguments(region)?;
-        }
-        let errors = self.errors;
-        let has_return = self.parse_operations(region);
-        if !has_return && self.errors > errors {
-            self.broken_regions.insert(region);
-        }
-        self.nesting -= 1;
-        self.forget(mark);
-        self.cursor.expect("}")?;
-        Ok(Block { locations, has_return })
-    }
-
-    /// Takes the `{` of a region.
-    fn enter(&mut self) -> Parse<()> {
-        self.cursor.expect("{")?;
-        if self.nesting >= MAXIMUM_NESTING {
-            let span = self.cursor.position - 1..self.cursor.position;
-            return Err(error(
-                span,
-                format!("regions nested deeper than {MAXIMUM_NESTING}"),
-                "one too many opens here",
-            ));
-        }
-        self.nesting += 1;
-        Ok(())
-    }
-
-    fn parse_block_arguments(&mut self, region: RegionId) -> Parse<Vec<LocationId>> {
-        self.cursor.position += 1;
-        self.cursor.suffix();
-        let mut locations = Vec::new();
-        if self.cursor.eat("(") && !self.cursor.eat(")") {
-            loop {
-                let name = self.parse_value_name()?;
-                self.cursor.expect(":")?;
-                let ty = parse_type(&mut self.cursor)?;
-                locations.push(self.locations.parse_optional(&mut self.cursor, &self.context)?);
-                let value = self.program.add_region_argument(region, ty);
-                self.define(name, Binding::Values { first: value, count: 1 })?;
-                if !self.cursor.eat(",") {
-                    self.cursor.expect(")")?;
-                    break;
-                }
-            }
-        }
-        self.cursor.expect(":")?;
-        Ok(locations)
-    }
-
-    /// The operations up to the `}`; whether a `return` was among them.
-    fn parse_operations(&mut self, region: RegionId) -> bool {
-        let mut terminated = false;
-        loop {
-            match self.cursor.peek() {
-                b'}' | 0 => return terminated,
-                b'^' => {
-                    let span = self.cursor.position..self.cursor.position + 1;
-                    let problem = error(span, "branches between blocks are not supported", "a second block");
-                    self.report(*with_hint(problem, "use `stablehlo.while`, `stablehlo.if` or `stablehlo.case`"));
-                    self.skip_to_region_end();
-                    return terminated;
-                }
-                _ => {}
-            }
-            let start = self.cursor.position;
-            if terminated {
-                let problem = self.cursor.unexpected("`}` after the `return` of a region");
-                self.report(*problem);
-                self.skip_to_region_end();
-                return terminated;
-            }
-            match self.parse_operation(region) {
-                Ok(is_terminator) => terminated = is_terminator,
-                Err(problem) => {
-                    self.report(*problem);
-                    self.recover(start);
-                }
-            }
-            if self.has_too_many_errors() {
-                self.cursor.position = self.cursor.text.len();
-                return terminated;
-            }
-        }
     }
 
     /// Goes to the end of the item that starts at `start`: a line end outside of all brackets that
     /// the item opened, or the bracket that closes what is around it. Only a bracket that ends its
     /// line goes on over line ends, so that one that is missing does not swallow what follows.
-    fn recover(&mut self, start: usize) {
+    pub(super) fn recover(&mut self, start: usize) {
         let bytes = self.cursor.text.as_bytes();
         let failed_at = self.cursor.position;
         // For each open bracket, whether it ends its line.
@@ -650,7 +221,7 @@ impl<'a> Parser<'a> {
         self.cursor.position = cursor.position;
     }
 
-    fn skip_to_region_end(&mut self) {
+    pub(super) fn skip_to_region_end(&mut self) {
         let bytes = self.cursor.text.as_bytes();
         let mut depth = 0usize;
         while self.cursor.position < bytes.len() {
@@ -665,209 +236,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One operation; `true` when it ends the region.
-    fn parse_operation(&mut self, region: RegionId) -> Parse<bool> {
-        let names = self.parse_result_names()?;
-        let (mark, nesting) = (self.scope.len(), self.nesting);
-        let outcome = self.parse_operation_body(region, &names);
-        if outcome.is_err() {
-            self.leave(mark, nesting);
-            for &(name, _) in &names {
-                self.define(name, Binding::Poisoned)?;
-            }
-        }
-        outcome
-    }
-
-    fn parse_operation_body(&mut self, region: RegionId, names: &ResultNames<'a>) -> Parse<bool> {
-        self.cursor.skip_space();
-        let start = self.cursor.position;
-        let mut raw =
-            if self.cursor.byte() == b'"' { self.parse_generic(start)? } else { pretty::parse_pretty(self, start)? };
-        let location = self.locations.parse_optional(&mut self.cursor, &self.context)?;
-        check_distinct(&raw.attributes)?;
-        raw.poisoned |= raw.regions.iter().any(|inner| self.broken_regions.contains(inner));
-        if matches!(raw.name, "stablehlo.return" | "func.return") {
-            if !names.is_empty() {
-                return Err(error(raw.span, format!("`{}` has no results", raw.name), "expected no name before it"));
-            }
-            if raw.poisoned {
-                self.broken_regions.insert(region);
-            } else {
-                self.check_operand_types(&raw)?;
-                self.program.regions[region].results = raw.operands.to_vec();
-            }
-            return Ok(true);
-        }
-        if raw.poisoned {
-            for &(name, _) in names {
-                self.define(name, Binding::Poisoned)?;
-            }
-            return Ok(false);
-        }
-        self.check_operand_types(&raw)?;
-        let results = build::add_operation(self, region, &raw, location)?;
-        if raw.words.contains(&"applies") {
-            pretty::locate_applied_op(self, &raw, location);
-        }
-        self.define_results(names, &results, &raw)?;
-        Ok(false)
-    }
-
-    /// `"name"(%a, %b) <{...}> ({...}) {...} : (A, B) -> C`.
-    fn parse_generic(&mut self, start: usize) -> Parse<RawOp<'a>> {
-        let name = self.cursor.string()?;
-        let mut raw = RawOp::new(name, start..self.cursor.position);
-        if !is_word(name) {
-            return Err(error(raw.span, "not the name of an operation", "expected a name such as `stablehlo.add`"));
-        }
-        self.cursor.expect("(")?;
-        self.parse_operands_until_paren(&mut raw)?;
-        if self.cursor.peek() == b'[' {
-            let span = self.cursor.position..self.cursor.position + 1;
-            return Err(error(span, "branches between blocks are not supported", "successors"));
-        }
-        if self.cursor.peek() == b'<' {
-            self.cursor.expect("<{")?;
-            parse_fields(&mut self.cursor, &self.context, "}>", 0, &mut raw.attributes)?;
-        }
-        if self.cursor.eat("(") {
-            loop {
-                let region = self.program.add_region();
-                self.parse_region(region)?;
-                raw.regions.push(region);
-                if !self.cursor.eat(",") {
-                    self.cursor.expect(")")?;
-                    break;
-                }
-            }
-        }
-        if self.cursor.eat("{") {
-            parse_fields(&mut self.cursor, &self.context, "}", 0, &mut raw.attributes)?;
-        }
-        self.cursor.expect(":")?;
-        (raw.operand_types, raw.result_types) = parse_function_type(&mut self.cursor)?;
-        Ok(raw)
-    }
-
-    /// `%a, %b)`.
-    pub(super) fn parse_operands_until_paren(&mut self, raw: &mut RawOp<'a>) -> Parse<()> {
-        if self.cursor.eat(")") {
-            return Ok(());
-        }
-        loop {
-            self.parse_operand(raw)?;
-            if !self.cursor.eat(",") {
-                return self.cursor.expect(")");
-            }
-        }
-    }
-
-    /// `%a` or `%a#1`.
-    pub(super) fn parse_operand(&mut self, raw: &mut RawOp<'a>) -> Parse<()> {
-        let name = self.parse_value_name()?;
-        let start = self.cursor.position - name.len() - 1;
-        let mut index = 0;
-        if self.cursor.byte() == b'#' {
-            self.cursor.position += 1;
-            index = self.cursor.integer()?;
-        }
-        let span = start..self.cursor.position;
-        match self.names.get(name) {
-            Some(&Binding::Values { first, count }) if index < u64::from(count) => {
-                raw.operands.push(ValueId(first.0 + index as u32));
-            }
-            Some(&Binding::Values { count, .. }) => {
-                let label = format!("`%{name}` stands for {}", plural(count as usize, "value"));
-                return Err(error(span, format!("there is no result {index}"), label));
-            }
-            Some(Binding::Poisoned) => raw.poisoned = true,
-            None => return Err(error(span, format!("use of undefined value `%{name}`"), "not defined here")),
-        }
-        Ok(())
-    }
-
-    /// The name after a `%`.
-    pub(super) fn parse_value_name(&mut self) -> Parse<&'a str> {
-        if self.cursor.peek() != b'%' {
-            return Err(self.cursor.unexpected("a value such as `%0`"));
-        }
-        self.cursor.position += 1;
-        let name = self.cursor.suffix();
-        if name.is_empty() { Err(self.cursor.unexpected("the name of a value")) } else { Ok(name) }
-    }
-
-    /// `%a, %b:2 =`, or nothing.
-    fn parse_result_names(&mut self) -> Parse<ResultNames<'a>> {
-        let mut names = ResultNames::new();
-        if self.cursor.peek() != b'%' {
-            return Ok(names);
-        }
-        loop {
-            let name = self.parse_value_name()?;
-            let mut count = 1;
-            if self.cursor.byte() == b':' {
-                self.cursor.position += 1;
-                count = u32::try_from(self.cursor.integer()?).unwrap_or(u32::MAX);
-            }
-            names.push((name, count));
-            if !self.cursor.eat(",") {
-                break;
-            }
-        }
-        self.cursor.expect("=")?;
-        Ok(names)
-    }
-
-    fn check_operand_types(&self, raw: &RawOp<'a>) -> Parse<()> {
-        if raw.operand_types.is_empty() && (raw.operands.is_empty() || !raw.is_generic()) {
-            return Ok(());
-        }
-        if raw.operand_types.len() != raw.operands.len() {
-            let (operands, types) = (raw.operands.len(), raw.operand_types.len());
-            let label = format!("{} and {}", plural(operands, "operand"), plural(types, "type"));
-            return Err(error(raw.span.clone(), format!("`{}` needs one type per operand", raw.name), label));
-        }
-        for (index, (&operand, declared)) in raw.operands.iter().zip(&raw.operand_types).enumerate() {
-            let actual = self.program.ty(operand);
-            if actual != declared {
-                let label = format!("is `{actual}`, the text says `{declared}`");
-                return Err(error(
-                    raw.span.clone(),
-                    format!("operand {index} of `{}` has another type", raw.name),
-                    label,
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn define_results(&mut self, names: &ResultNames<'a>, results: &[ValueId], raw: &RawOp<'a>) -> Parse<()> {
-        let named: u64 = names.iter().map(|&(_, count)| u64::from(count)).sum();
-        if named != results.len() as u64 && !names.is_empty() {
-            let label = format!("{} and {}", plural(named as usize, "name"), plural(results.len(), "result"));
-            for &(name, _) in names {
-                self.define(name, Binding::Poisoned)?;
-            }
-            self.report(*error(raw.span.clone(), format!("`{}` needs one name per result", raw.name), label));
-            return Ok(());
-        }
-        let mut next = 0;
-        for &(name, count) in names {
-            // `%a:0` names no value.
-            if let Some(&first) = results.get(next) {
-                self.define(name, Binding::Values { first, count })?;
-            }
-            next += count as usize;
-        }
-        Ok(())
-    }
-
     pub(super) fn define_value(&mut self, name: &'a str, value: ValueId) -> Parse<()> {
         self.define(name, Binding::Values { first: value, count: 1 })
     }
 
-    fn define(&mut self, name: &'a str, binding: Binding) -> Parse<()> {
+    pub(super) fn define(&mut self, name: &'a str, binding: Binding) -> Parse<()> {
         if let Some(previous) = self.names.insert(name, binding) {
             // The name keeps its first meaning, and the scope its one entry.
             self.names.insert(name, previous);
@@ -883,7 +256,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Where `name`, a slice of the text, stands.
-    fn line_of_definition(&self, name: &'a str, fallback: usize) -> Range<usize> {
+    pub(super) fn line_of_definition(&self, name: &'a str, fallback: usize) -> Range<usize> {
         let start = (name.as_ptr() as usize).wrapping_sub(self.cursor.text.as_ptr() as usize);
         if start < self.cursor.text.len() { start.saturating_sub(1)..start + name.len() } else { fallback..fallback }
     }
@@ -902,7 +275,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Goes back to the scope and depth that held before an item with an error.
-    fn leave(&mut self, mark: usize, nesting: usize) {
+    pub(super) fn leave(&mut self, mark: usize, nesting: usize) {
         self.forget(mark);
         self.nesting = nesting;
     }
@@ -943,61 +316,10 @@ impl<'a> Parser<'a> {
     }
 }
 
-impl<'a> RawOp<'a> {
-    pub(super) fn new(name: &'a str, span: Range<usize>) -> RawOp<'a> {
-        RawOp {
-            name,
-            span,
-            operands: Values::new(),
-            poisoned: false,
-            attributes: Attributes::new(),
-            words: SmallVec::new(),
-            regions: SmallVec::new(),
-            operand_types: TypeList::new(),
-            result_types: TypeList::new(),
-        }
-    }
-
-    /// In the generic form every operand has its type beside it.
-    fn is_generic(&self) -> bool {
-        self.span.len() == self.name.len() + 2
-    }
-}
-
 /// Whether nothing but space stands before the next line end.
 fn ends_line(bytes: &[u8]) -> bool {
     let end = bytes.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
     end == Some(&b'\n')
-}
-
-fn argument_from(
-    attributes: &[super::attribute::Named<'_>],
-    locations: &Locations<'_>,
-    id: LocationId,
-) -> Parse<Argument> {
-    let mut argument = Argument { name: dotted(&locations.table[id].scope), ..Argument::default() };
-    for attribute in attributes {
-        match (attribute.name, &attribute.value) {
-            ("tf.aliasing_output", &Attribute::Integer(result)) if result >= 0 => {
-                argument.alias = Some(result as usize);
-            }
-            ("tf.aliasing_output", _) => {
-                let label = "expected the number of a result";
-                return Err(error(attribute.span.clone(), "cannot read `tf.aliasing_output`", label));
-            }
-            ("jax.buffer_donor", Attribute::Bool(true)) => argument.donated = true,
-            _ => {}
-        }
-    }
-    Ok(argument)
-}
-
-fn result_from(attributes: &[super::attribute::Named<'_>]) -> ResultInfo {
-    let info = attributes.iter().find(|attribute| attribute.name == "jax.result_info");
-    match info.map(|attribute| &attribute.value) {
-        Some(Attribute::String(path)) => ResultInfo { name: dotted(&unescape(path)) },
-        _ => ResultInfo::default(),
-    }
 }
 
 pub(super) fn join<'t>(types: impl IntoIterator<Item = &'t Type>) -> String {

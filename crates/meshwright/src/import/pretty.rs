@@ -6,7 +6,8 @@
 
 use super::attribute::{Attribute, Attributes, Named, parse_convolution_dims};
 use super::cursor::{Parse, error};
-use super::parse::{Parser, RawOp};
+use super::operation::RawOp;
+use super::parse::Parser;
 use super::types::{TypeList, parse_function_type, parse_result_types, parse_type};
 use crate::program::{LocationId, RegionId, ValueId, plural};
 

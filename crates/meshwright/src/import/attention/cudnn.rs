@@ -11,7 +11,8 @@ use smallvec::SmallVec;
 use crate::import::attribute::Attribute;
 use crate::import::cursor::unescape;
 use crate::import::fields::Fields;
-use crate::import::parse::{Parser, RawOp};
+use crate::import::operation::RawOp;
+use crate::import::parse::Parser;
 use crate::program::{
     Attention, AttentionGrad, DType, Dims, Literal, LocationId, Op, Program, RegionId, Type, ValueId, Values,
 };
