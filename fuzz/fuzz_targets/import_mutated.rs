@@ -8,8 +8,8 @@ mod check;
 use arbitrary::Arbitrary;
 
 const SAMPLES: [&str; 2] = [
-    include_str!("../../tests/import/gallery.pretty.mlir"),
-    include_str!("../../tests/import/gallery.generic.mlir"),
+    include_str!("../../tests/gallery/pretty.mlir"),
+    include_str!("../../tests/gallery/generic.mlir"),
 ];
 
 #[derive(Arbitrary, Debug)]

@@ -13,8 +13,8 @@ use std::time::Duration;
 use meshwright::import::{Imported, Severity, import};
 use meshwright::program::{AttentionForm, PrintOptions, print};
 
-const PRETTY: &str = include_str!("../../../tests/import/gallery.pretty.mlir");
-const GENERIC: &str = include_str!("../../../tests/import/gallery.generic.mlir");
+const PRETTY: &str = include_str!("../../../tests/gallery/pretty.mlir");
+const GENERIC: &str = include_str!("../../../tests/gallery/generic.mlir");
 
 // What every import has to keep.
 

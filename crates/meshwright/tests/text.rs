@@ -1,0 +1,151 @@
+//! Texts in, expected texts in the same files: one test per file of `tests/<stage>/`.
+//!
+//! What is expected stands as comments `//> ` at the end of a file; with `BLESS=1` in the
+//! environment the comments are rewritten. The folder says what is done with the text:
+//!
+//! - `errors`: what import says of a broken text, as `line:column severity: message | label | hint`
+//! - `import`: the program, calls inlined, dead code dropped, attention recognized
+//! - `interpret`: the results on generated inputs, and the checks
+//! - `loops`: the counted loops, then the program unrolled
+//! - `state`: what the arguments are for and which results replace them
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use meshwright::import::{Diagnostic, Severity, import};
+use meshwright::interpret::{Data, Options, evaluate, generate};
+use meshwright::program::Program;
+
+/// The folders and what is expected of their texts.
+const STAGES: [(&str, fn(&str) -> Result<String, Failed>); 5] = [
+    ("errors", show_errors),
+    ("import", |text| Ok(program(text)?.to_string())),
+    ("interpret", show_results),
+    ("loops", show_loops),
+    ("state", show_state),
+];
+
+/// What the lines with the expected diagnostics start with.
+const MARK: &str = "//> ";
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
+    let trials = STAGES.iter().flat_map(|(stage, show)| {
+        let mut paths: Vec<PathBuf> = fs::read_dir(root.join(stage))
+            .expect("every stage has a folder")
+            .map(|entry| entry.expect("the folder can be read").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "mlir"))
+            .collect();
+        paths.sort();
+        paths.into_iter().map(move |path| {
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            Trial::test(format!("{stage}::{name}"), move || check(&path, *show))
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+fn check(path: &Path, show: fn(&str) -> Result<String, Failed>) -> Result<(), Failed> {
+    let text = fs::read_to_string(path)?;
+    let (source, expected) = text.split_at(text.find(MARK).unwrap_or(text.len()));
+    let actual: String = show(source)?.lines().map(|line| format!("{MARK}{line}\n")).collect();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, format!("{source}{actual}"))?;
+        return Ok(());
+    }
+    if actual != expected {
+        return Err(format!("expected\n{expected}\ngot\n{actual}\nrun with BLESS=1 to accept").into());
+    }
+    Ok(())
+}
+
+fn show_errors(source: &str) -> Result<String, Failed> {
+    let imported = import(&Arc::from(source));
+    let has_error = imported.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+    if has_error == imported.program.is_some() {
+        return Err("there is a program just where there is no error".into());
+    }
+    Ok(imported.diagnostics.iter().map(|diagnostic| line(source, diagnostic)).collect())
+}
+
+/// The program of a sound text, which prints and reads back as itself.
+fn program(source: &str) -> Result<Program, Failed> {
+    let program = import(&Arc::from(source)).program.ok_or("the text has errors")?;
+    program.verify()?;
+    let again = import(&Arc::from(program.to_string())).program.ok_or("the printed program has errors")?;
+    if again.to_string() != program.to_string() {
+        return Err("printing and reading gives another program".into());
+    }
+    Ok(program)
+}
+
+fn show_results(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let arguments = program.body().arguments.iter().zip(0..).map(|(&value, seed)| generate(program.ty(value), seed));
+    let evaluation =
+        evaluate(&program, &arguments.collect::<Vec<_>>(), Options { wide: false }).map_err(|error| error.message)?;
+    let mut text = String::new();
+    for result in &evaluation.results {
+        let values = match &result.data {
+            Data::Float(values) => format!("{values:?}"),
+            Data::Integer(values) => format!("{values:?}"),
+            Data::Raw(bytes) => format!("{bytes:?}"),
+        };
+        writeln!(text, "{} {values}", result.ty)?;
+    }
+    writeln!(text, "{} checks passed", evaluation.checks_passed)?;
+    for failure in &evaluation.failures {
+        writeln!(text, "failed: {}", failure.message)?;
+    }
+    Ok(text)
+}
+
+fn show_loops(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let mut text = String::new();
+    for op in program.ops.ids() {
+        if let Some(counted) = program.counted_loop(op) {
+            writeln!(text, "{op}: {} trips from {} by {}", counted.trips, counted.start, counted.step)?;
+            for (index, role) in counted.roles.iter().enumerate() {
+                writeln!(text, "  {index}: {role:?}")?;
+            }
+        }
+    }
+    let unrolled = program.unroll()?;
+    unrolled.verify()?;
+    write!(text, "{unrolled}")?;
+    Ok(text)
+}
+
+fn show_state(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let pairs = program.state_pairs();
+    let mut text = String::new();
+    for (index, class) in program.argument_classes(&pairs).into_iter().enumerate() {
+        let next = pairs[index].map_or(String::new(), |result| format!(" -> result {result}"));
+        writeln!(text, "{}: {class:?}{next}", program.arguments[index].name)?;
+    }
+    Ok(text)
+}
+
+fn line(source: &str, diagnostic: &Diagnostic) -> String {
+    let before = &source[..diagnostic.span.start];
+    let row = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    let severity = match diagnostic.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let mut line = format!("{row}:{column} {severity}: {}", diagnostic.message);
+    if !diagnostic.label.is_empty() {
+        line += &format!(" | {}", diagnostic.label);
+    }
+    if let Some(hint) = &diagnostic.hint {
+        line += &format!(" | hint: {hint}");
+    }
+    line + "\n"
+}
