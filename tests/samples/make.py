@@ -1139,6 +1139,65 @@ def evaluate():
     return Sample(step, (parameters, batch))
 
 
+@dataclasses.dataclass
+class GpuSample(Sample):
+    """A step that is lowered for GPUs, and one that computes the same on a CPU."""
+
+    step_on_cpu: typing.Callable | None = None
+
+
+def attention_cudnn():
+    """Attention as calls of cuDNN: causal with shared keys, then with a learned bias; SGD."""
+    # Lowering asks for the version of a library that only machines with a GPU have.
+    from jax._src.cudnn import fused_attention_stablehlo
+
+    fused_attention_stablehlo.check_cudnn_version = lambda: 91000
+    random, batch_size, length, heads, groups, width = seeded(), 2, 8, 4, 2, 8
+    hidden_width = heads * width
+    layer_shapes = {
+        "query": shape(hidden_width, heads * width),
+        "key": shape(hidden_width, groups * width),
+        "value": shape(hidden_width, groups * width),
+    }
+    shapes = {"causal": layer_shapes, "biased": layer_shapes, "scores": shape(1, heads, length, length)}
+
+    def attend(fused, parameters, hidden, **options):
+        query, key, value = (
+            split_heads(hidden @ parameters[name], count).astype(jnp.float16)
+            for name, count in (("query", heads), ("key", groups), ("value", groups))
+        )
+        mixed = fused(query, key, value, **options)
+        return hidden + mixed.astype(jnp.float32).reshape(hidden.shape)
+
+    def on_gpu(*inputs, **options):
+        return jax.nn.dot_product_attention(*inputs, **options, implementation="cudnn")
+
+    def on_cpu(*inputs, bias=None, **options):
+        """As cuDNN computes: inputs and results are float16, all in between is float32."""
+        inputs = [value.astype(jnp.float32) for value in inputs]
+        bias = None if bias is None else bias.astype(jnp.float32)
+        options["implementation"] = "xla"
+        mixed = jax.nn.dot_product_attention(*inputs, bias=bias, **options)
+        return mixed.astype(jnp.float16)
+
+    def loss_function(fused, parameters, batch):
+        with jax.named_scope("causal"):
+            hidden = attend(fused, parameters["causal"], batch["inputs"], is_causal=True)
+        with jax.named_scope("biased"):
+            bias = parameters["scores"].astype(jnp.float16)
+            hidden = attend(fused, parameters["biased"], hidden, bias=bias)
+        return jnp.mean(jnp.square(hidden - batch["targets"]))
+
+    step, step_on_cpu = (
+        training(functools.partial(loss_function, fused), optax.sgd(0.1, momentum=0.9))
+        for fused in (on_gpu, on_cpu)
+    )
+    parameters = fill(random, shapes)
+    state = fill_state(random, optax.sgd(0.1, momentum=0.9), parameters)
+    batch = {name: normal(random, batch_size, length, hidden_width) for name in ("inputs", "targets")}
+    return GpuSample(step, (parameters, state, batch), donated=(0, 1), step_on_cpu=step_on_cpu)
+
+
 # ---------------------------------------------------------------------------
 # The table of samples and the writing of files.
 # ---------------------------------------------------------------------------
@@ -1170,6 +1229,7 @@ SAMPLES = {
     "graph_network": Row(graph_network),
     "decode": Row(decode),
     "evaluate": Row(evaluate),
+    "attention_cudnn": Row(attention_cudnn),
     "gpt32": Row(gpt32, values=False),
 }
 
@@ -1214,13 +1274,23 @@ def run(lowered, arguments):
     return safetensors.numpy.save(tensors), len(results)
 
 
-def make(folder, name, row):
-    sample = row.build()
-    step = jax.jit(sample.step, keep_unused=True, donate_argnums=sample.donated)
+def lower(step, sample, platform):
+    step = jax.jit(step, keep_unused=True, donate_argnums=sample.donated)
     abstract = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sample.arguments
     )
-    lowered = step.lower(*abstract)
+    return step.trace(*abstract).lower(lowering_platforms=(platform,))
+
+
+def make(folder, name, row):
+    sample = row.build()
+    if isinstance(sample, GpuSample):
+        lowered, lowered_on_cpu = (
+            lower(step, sample, platform)
+            for step, platform in ((sample.step, "cuda"), (sample.step_on_cpu, "cpu"))
+        )
+    else:
+        lowered = lowered_on_cpu = lower(sample.step, sample, "cpu")
     module = lowered.compiler_ir("stablehlo").operation
     generic = module.get_asm(print_generic_op_form=True, enable_debug_info=True)
     size = write(folder / f"{name}.mlir.gz", generic.encode())
@@ -1229,7 +1299,7 @@ def make(folder, name, row):
         size += write(folder / f"{name}.pretty.mlir.gz", pretty.encode())
     results = 0
     if row.values:
-        tensors, results = run(lowered, sample.arguments)
+        tensors, results = run(lowered_on_cpu, sample.arguments)
         size += write(folder / f"{name}.safetensors.gz", tensors)
     operations = count_operations(module)
     print(f"{name}: {operations} operations, {size} bytes, {results} results", flush=True)

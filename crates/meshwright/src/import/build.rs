@@ -8,10 +8,10 @@ use super::fields::{Fields, convolution_labels, fields_of};
 use super::legalize;
 use super::parse::{Call, Parser, RawOp, join};
 use crate::program::{
-    Algorithm, AllGather, AllToAll, Attention, BatchNorm, Binary, BroadcastInDim, Check, Collective, CollectivePermute,
-    Convolution, CustomCall, Direction, Distribution, DotGeneral, Feed, FftKind, Gather, LocationId, Op, Opaque, Order,
-    Pad, Precision, ReduceScatter, RegionId, Scatter, SelectAndScatter, Shape, Slice, Transfer, TransposeA,
-    TriangularSolve, Type, Unary, Values, Window,
+    Algorithm, AllGather, AllToAll, Attention, AttentionGrad, BatchNorm, Binary, BroadcastInDim, Check, Collective,
+    CollectivePermute, Convolution, CustomCall, Direction, Distribution, DotGeneral, Feed, FftKind, Gather, LocationId,
+    Op, Opaque, Order, Pad, Precision, ReduceScatter, RegionId, Scatter, SelectAndScatter, Shape, Slice, Transfer,
+    TransposeA, TriangularSolve, Type, Unary, Values, Window,
 };
 
 /// Adds the operation to a region and gives its results.
@@ -337,12 +337,8 @@ fn custom_call_from(fields: Fields<'_, '_>) -> Parse<Op> {
     if let "check.expect_almost_eq" | "check.expect_close" | "check.expect_eq" = target.as_str() {
         return check_from(&target, fields);
     }
-    if target == "meshwright.attention" {
-        return Ok(Op::Attention(Box::new(Attention {
-            scale: fields.float_or(&["meshwright.scale"], 1.0)?,
-            causal: fields.flag(&["meshwright.causal"])?,
-            bias: fields.raw.operands.len() > 3,
-        })));
+    if let "meshwright.attention" | "meshwright.attention_grad" = target.as_str() {
+        return attention_from(&target, fields);
     }
     let rule = match fields.find(&["meshwright.rule"]).map(|named| &named.value) {
         Some(Attribute::String(rule)) => Some(unescape(rule)),
@@ -355,6 +351,23 @@ fn custom_call_from(fields: Fields<'_, '_>) -> Parse<Op> {
         attributes: Vec::new(),
         rule,
     })))
+}
+
+/// An attention or its gradient, as we print them.
+fn attention_from(target: &str, fields: Fields<'_, '_>) -> Parse<Op> {
+    let scale = fields.float_or(&["meshwright.scale"], 1.0)?;
+    let causal = fields.flag(&["meshwright.causal"])?;
+    let operands = fields.raw.operands.len();
+    Ok(match target {
+        "meshwright.attention" => {
+            let statistics = fields.flag(&["meshwright.statistics"])?;
+            Op::Attention(Box::new(Attention { scale, causal, bias: operands > 3, statistics }))
+        }
+        _ => {
+            let bias_gradient = fields.flag(&["meshwright.bias_gradient"])?;
+            Op::AttentionGrad(Box::new(AttentionGrad { scale, causal, bias: operands > 6, bias_gradient }))
+        }
+    })
 }
 
 fn reduce_precision_from(fields: Fields<'_, '_>) -> Parse<Op> {

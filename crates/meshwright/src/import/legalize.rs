@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::attention::add_cudnn_attention;
 use super::build::{add_checked, add_operation, dynamic_shape_error};
 use super::cursor::{Parse, error};
 use super::fields::Fields;
@@ -32,6 +33,7 @@ pub(super) fn add_legalized<'a>(
             Op::BroadcastInDim(Box::new(BroadcastInDim { shape, dims }))
         }
         "stablehlo.custom_call" if is_sharding_annotation(fields) => return drop_annotation(parser, raw).map(Some),
+        "stablehlo.custom_call" => return Ok(add_cudnn_attention(parser, region, raw, location)),
         "stablehlo.dot" => dot_from(parser, fields)?,
         "stablehlo.get_dimension_size" => {
             let dim = fields.size(&["dimension", "dim"])?;
@@ -103,7 +105,7 @@ fn drop_annotation<'a>(parser: &mut Parser<'a>, raw: &RawOp<'a>) -> Parse<Values
     if raw.operands.len() != 1 {
         return Err(error(raw.span.clone(), format!("`{}` needs one operand", raw.name), ""));
     }
-    parser.warn_once(raw, "sharding annotations are left out", "shardings come from tactics and plans");
+    parser.warn_once(raw.name, raw, "sharding annotations are left out", "shardings come from tactics and plans");
     Ok(raw.operands.clone())
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cursor::{Cursor, Parse, error, with_hint};
-use super::types::parse_type;
+use super::types::parse_constant_type;
 use crate::program::{DType, DTypeKind, Literal, Type, encode_number};
 
 /// Reads `dense<...> : type`; the cursor stands after `dense<`. `source` is the text of the cursor,
@@ -12,7 +12,7 @@ use crate::program::{DType, DTypeKind, Literal, Type, encode_number};
 pub(super) fn parse_dense(cursor: &mut Cursor<'_>, source: &Arc<str>) -> Parse<Literal> {
     let body = body_span(cursor)?;
     cursor.expect(":")?;
-    let ty = parse_type(cursor)?;
+    let ty = parse_constant_type(cursor)?;
     let text = cursor.text[body.clone()].trim_ascii();
     let start = body.start + (cursor.text[body.clone()].len() - cursor.text[body.clone()].trim_ascii_start().len());
     if let Some(quoted) = text.strip_prefix('"') {

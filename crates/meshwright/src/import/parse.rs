@@ -761,19 +761,19 @@ impl<'a> Parser<'a> {
         parse_fields(&mut self.cursor, &self.context, close, 0, out)
     }
 
-    /// Warns of an operation, unless one of the same name was warned of before.
-    pub(super) fn warn_once(&mut self, raw: &RawOp<'a>, message: &str, label: &str) {
-        if self.warned_names.contains(&raw.name) {
+    /// Warns of an operation, unless one of that name was warned of before.
+    pub(super) fn warn_once(&mut self, name: &'a str, raw: &RawOp<'a>, message: &str, label: &str) {
+        if self.warned_names.contains(&name) {
             return;
         }
-        self.warned_names.push(raw.name);
+        self.warned_names.push(name);
         let (message, label) = (message.to_owned(), label.to_owned());
         self.report(Diagnostic { severity: Severity::Warning, span: raw.span.clone(), message, label, hint: None });
     }
 
     /// Keeps an op that is not in the set, and says so.
     pub(super) fn opaque(&mut self, raw: &RawOp<'a>) -> Op {
-        self.warn_once(raw, &format!("unknown op `{}`", raw.name), "kept whole on each device");
+        self.warn_once(raw.name, raw, &format!("unknown op `{}`", raw.name), "kept whole on each device");
         let attributes = build::attribute_texts(self, raw, &[]);
         let result_types = raw.result_types.to_vec();
         Op::Opaque(Box::new(Opaque { name: raw.name.to_owned(), result_types, attributes }))

@@ -13,7 +13,7 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_>) -> Parse<Type> {
     cursor.skip_space();
     let start = cursor.position;
     if cursor.eat("tensor<") {
-        return parse_tensor(cursor, start);
+        return parse_tensor(cursor, start, parse_dtype);
     }
     if cursor.eat("!stablehlo.token") || cursor.eat("!mhlo.token") {
         return Ok(Type::token());
@@ -25,6 +25,17 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_>) -> Parse<Type> {
         problem = error(problem.span, "this kind of type is not supported", "expected a tensor or a token");
     }
     Err(problem)
+}
+
+/// The type of a constant. Those that are attributes of an op, such as layouts, may have elements of
+/// type `index`, which no value has; they are read as integers.
+pub(super) fn parse_constant_type(cursor: &mut Cursor<'_>) -> Parse<Type> {
+    cursor.skip_space();
+    let start = cursor.position;
+    if !cursor.eat("tensor<") {
+        return parse_type(cursor);
+    }
+    parse_tensor(cursor, start, |cursor| if cursor.eat("index") { Ok(DType::I64) } else { parse_dtype(cursor) })
 }
 
 /// `(A, B) -> C`, `(A, B) -> (C, D)`: the operand types and the result types.
@@ -59,7 +70,11 @@ fn parse_types_until_paren(cursor: &mut Cursor<'_>) -> Parse<TypeList> {
 }
 
 /// The rest of `tensor<2x3xf32>` after the `<`.
-fn parse_tensor(cursor: &mut Cursor<'_>, start: usize) -> Parse<Type> {
+fn parse_tensor(
+    cursor: &mut Cursor<'_>,
+    start: usize,
+    parse_dtype: impl Fn(&mut Cursor<'_>) -> Parse<DType>,
+) -> Parse<Type> {
     let mut shape = Shape::new();
     loop {
         match cursor.peek() {

@@ -1,10 +1,7 @@
 //! Contractions: matrix products, convolutions, attention.
 
-use std::sync::Arc;
+use crate::program::{Convolution, DType, DotGeneral, Type};
 
-use crate::program::{Attention, Convolution, DType, DotGeneral, Type};
-
-use super::shape::{strides, view};
 use super::tensor::{Data, Tensor, round, unsupported, wrap};
 
 pub(super) fn dot_general(
@@ -74,63 +71,6 @@ pub(super) fn convolution(
         back[dim] = position;
     }
     Ok(super::shape::transpose(&tensor, &back, result))
-}
-
-/// Everything in `f64`, rounded once. A query that sees no key at all gets zeros.
-pub(super) fn attention(operands: &[Arc<Tensor>], op: &Attention, result: &Type, wide: bool) -> Result<Tensor, String> {
-    let (query, key, value) = (operands[0].floats()?, operands[1].floats()?, operands[2].floats()?);
-    let &[batch, heads, queries, width] = &operands[0].ty.shape[..] else {
-        return Err("attention reads four dimensions".to_owned());
-    };
-    let (&[_, groups, keys, _], &depth) = (&operands[1].ty.shape[..], &result.shape[3]) else {
-        return Err("attention reads four dimensions".to_owned());
-    };
-    let scores_type = Type::new(DType::F64, &[batch, heads, queries, keys]);
-    let bias = operands.get(3).filter(|_| op.bias).map(|bias| {
-        let own = strides(&bias.ty.shape);
-        let steps: Vec<isize> =
-            own.iter().zip(&bias.ty.shape).map(|(&step, &size)| if size == 1 { 0 } else { step }).collect();
-        view(bias, &scores_type.with_dtype(bias.ty.dtype), &steps, 0)
-    });
-    let mut output = vec![0.0; result.elements()];
-    let mut scores = vec![0.0; keys];
-    for head in 0..batch * heads {
-        let group = head / heads * groups + head % heads / (heads / groups.max(1)).max(1);
-        for row in 0..queries {
-            let visible = if op.causal { (row + 1 + keys).saturating_sub(queries).min(keys) } else { keys };
-            let position = head * queries + row;
-            let query = &query[position * width..][..width];
-            for (column, score) in scores.iter_mut().enumerate() {
-                let key = &key[(group * keys + column) * width..][..width];
-                let product: f64 = query.iter().zip(key).map(|(a, b)| a * b).sum();
-                *score = if column < visible { product * op.scale } else { f64::NEG_INFINITY };
-            }
-            match bias.as_ref().map(|bias| &bias.data) {
-                Some(Data::Float(bias)) => {
-                    scores.iter_mut().zip(&bias[position * keys..]).for_each(|(score, bias)| *score += bias);
-                }
-                Some(Data::Integer(mask)) => {
-                    for (score, &mask) in scores.iter_mut().zip(&mask[position * keys..]) {
-                        *score = if mask == 0 { f64::NEG_INFINITY } else { *score };
-                    }
-                }
-                Some(Data::Raw(_)) | None => {}
-            }
-            let largest = scores.iter().copied().fold(f64::NEG_INFINITY, super::elementwise::maximum);
-            if largest == f64::NEG_INFINITY {
-                continue;
-            }
-            scores.iter_mut().for_each(|score| *score = libm::exp(*score - largest));
-            let total: f64 = scores.iter().sum();
-            let output = &mut output[position * depth..][..depth];
-            for (column, score) in scores.iter().enumerate() {
-                let weight = score / total;
-                let value = &value[(group * keys + column) * depth..][..depth];
-                output.iter_mut().zip(value).for_each(|(output, value)| *output += weight * value);
-            }
-        }
-    }
-    finish(Data::Float(output), result, wide)
 }
 
 /// How a block of rows is multiplied: left (rows, inner), right (inner, columns), added to the
@@ -309,7 +249,8 @@ fn permute(tensor: &Tensor, order: &[&[usize]]) -> Tensor {
     super::shape::transpose(tensor, &permutation, &tensor.ty.with_shape(&shape))
 }
 
-fn finish(mut data: Data, result: &Type, wide: bool) -> Result<Tensor, String> {
+/// The tensor of the data, rounded to its type.
+pub(super) fn finish(mut data: Data, result: &Type, wide: bool) -> Result<Tensor, String> {
     match &mut data {
         Data::Float(values) if result.dtype.is_float() => round(result.dtype, wide, values),
         Data::Integer(values) if !result.dtype.is_float() => wrap(result.dtype, values),

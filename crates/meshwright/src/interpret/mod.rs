@@ -5,6 +5,7 @@
 //! so they are closer to the truth than any engine's. Where the StableHLO specification leaves a
 //! result open, we do what XLA does on CPUs.
 
+mod attention;
 mod check;
 mod contract;
 mod control;
@@ -98,7 +99,8 @@ fn apply<'p>(
         Op::AllGather(gather) => alone(machine, operation, &gather.collective, operands),
         Op::AllReduce(collective) => alone(machine, operation, collective, operands),
         Op::AllToAll(exchange) => alone(machine, operation, &exchange.collective, operands),
-        Op::Attention(attention) => one(contract::attention(&operands, attention, types[0], wide)?),
+        Op::Attention(attention) => attention::attention(&operands, attention, &types, wide),
+        Op::AttentionGrad(grad) => attention::attention_grad(&operands, grad, &types, wide),
         Op::BatchNormGrad(norm) => linear::batch_norm_grad(&operands, *norm, &types, wide),
         Op::BatchNormInference(norm) => linear::batch_norm_inference(&operands, *norm, wide),
         Op::BatchNormTraining(norm) => linear::batch_norm_training(&operands, *norm, &types, wide),

@@ -1,8 +1,8 @@
 //! Whole programs, made by hand. Expected values are jax's or numpy's unless a case says otherwise.
 
 use crate::program::{
-    Argument, Attention, BatchNorm, Binary, Check, Collective, CustomCall, DType, Direction, Literal, LocationId, Op,
-    Order, Program, ResultInfo, Type, Unary, ValueId,
+    Argument, Attention, AttentionGrad, BatchNorm, Binary, Check, Collective, CustomCall, DType, Direction, Literal,
+    LocationId, Op, Order, Program, ResultInfo, Type, Unary, ValueId,
 };
 
 use super::{Data, Evaluation, Options, Tensor, evaluate};
@@ -90,11 +90,40 @@ fn attention_masks_and_shares_groups() {
     let query = floats(&[1, 2, 2, 1], &[1.0, 1.0, 0.0, 2.0]);
     let key = floats(&[1, 1, 2, 1], &[0.0, 1.0]);
     let value = floats(&[1, 1, 2, 1], &[10.0, 20.0]);
-    let op = Op::Attention(Box::new(Attention { scale: 1.0, causal: true, bias: false }));
+    let op = Op::Attention(Box::new(Attention { scale: 1.0, causal: true, bias: false, statistics: false }));
     let types = [Type::new(DType::F32, &[1, 2, 2, 1])];
     let result = run(op, &[query, key, value], &types);
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
     close(&result[0], &[10.0, 10.0 + 10.0 * sigmoid(1.0), 10.0, 10.0 + 10.0 * sigmoid(2.0)]);
+}
+
+#[test]
+fn attention_and_its_gradient_agree_with_jax() {
+    let query = floats(&[1, 2, 2, 2], &[1.0, -2.0, 0.5, 1.0, -1.0, 0.5, 2.0, 1.0]);
+    let key = floats(&[1, 1, 3, 2], &[1.0, 0.0, 0.5, -1.0, 2.0, 1.0]);
+    let value = floats(&[1, 1, 3, 1], &[1.0, -2.0, 3.0]);
+    let bias = floats(&[1, 2, 1, 3], &[0.5, -1.0, 0.0, 1.0, 0.0, -0.5]);
+    let output = floats(&[1, 2, 2, 1], &[0.0375361, 1.9194051, 0.1931757, 1.7464842]);
+    let statistics = floats(&[1, 2, 2], &[1.386871, 1.6269087, 0.8132617, 2.7586237]);
+    let output_gradient = floats(&[1, 2, 2, 1], &[1.0, 2.0, -1.0, 0.5]);
+    let input_types = [&query, &key, &value, &bias].map(|tensor| tensor.ty.clone());
+    let output_types = [&output, &statistics].map(|tensor| tensor.ty.clone());
+    let (scale, causal) = (0.5, true);
+    let inputs = [query, key, value, bias];
+
+    let attention = Op::Attention(Box::new(Attention { scale, causal, bias: true, statistics: true }));
+    let results = run(attention, &inputs, &output_types);
+    close(&results[0], output.floats().unwrap());
+    close(&results[1], statistics.floats().unwrap());
+
+    let grad = Op::AttentionGrad(Box::new(AttentionGrad { scale, causal, bias: true, bias_gradient: true }));
+    let operands: Vec<Tensor> = inputs.into_iter().chain([output, statistics, output_gradient]).collect();
+    let gradients = run(grad, &operands, &input_types);
+    let query = [0.1634212, 0.3268425, 0.6746796, 0.7720614, -0.1474589, -0.2949179, 0.1764397, 0.2061207];
+    close(&gradients[0], &query);
+    close(&gradients[1], &[0.2557001, -1.2710748, -0.8378663, 0.5470183, 0.5821662, 0.7240565]);
+    close(&gradients[2], &[1.0144096, 0.1829536, 1.3026368]);
+    close(&gradients[3], &[-0.1113835, -1.0432122, 1.1545957, -0.764629, 0.4711117, 0.2935173]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::literal::Literal;
 use super::types::{DType, Dims, Shape, Type};
 
 /// One operation's meaning. Semantics are those of the StableHLO specification, except for
-/// [`Op::Attention`], [`Op::Check`] and [`Op::Opaque`], which say their own.
+/// [`Op::Attention`], [`Op::AttentionGrad`], [`Op::Check`] and [`Op::Opaque`], which say their own.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     AfterAll,
@@ -18,6 +18,7 @@ pub enum Op {
     AllReduce(Box<Collective>),
     AllToAll(Box<AllToAll>),
     Attention(Box<Attention>),
+    AttentionGrad(Box<AttentionGrad>),
     BatchNormGrad(BatchNorm),
     BatchNormInference(BatchNorm),
     BatchNormTraining(BatchNorm),
@@ -334,14 +335,47 @@ pub struct ReduceScatter {
 /// (batch, groups, keys, depth), then, where `bias` is set, a tensor of the query's element type
 /// (or `bool`: false masks the position out) whose dimensions are those of the scores (batch,
 /// heads, queries, keys) or 1. Heads are a multiple of groups; head `h` reads group
-/// `h / (heads / groups)`. The softmax is computed in f32 or wider. Result: (batch, heads,
-/// queries, depth).
+/// `h / (heads / groups)`. The softmax is computed in f32 or wider. A query that sees no key gets
+/// zeros.
+///
+/// Results: the output (batch, heads, queries, depth), then, where `statistics` is set, (batch,
+/// heads, queries) of type f32 (f64 for f64 queries): for each query the natural logarithm of the
+/// sum of the exponentials of its scaled, biased and masked scores, which is minus infinity where
+/// it sees no key. The gradient takes them, so that it need not sum again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention {
     pub scale: f64,
     /// Query `q` sees keys up to `q + keys - queries`.
     pub causal: bool,
     pub bias: bool,
+    pub statistics: bool,
+}
+
+/// The gradients of an [`Attention`] of the same `scale`, `causal` and `bias`.
+///
+/// Operands: `query`, `key`, `value` and, where `bias` is set, the bias, as the attention has them;
+/// then its output, its statistics, and the gradient of its output, of the output's type. For each
+/// head and query, with `scores` as in the attention:
+///
+/// ```text
+/// weights         = exp(scores - statistics)       zeros for a query that sees no key
+/// score_gradients = weights * (output_gradient * value^T - sum(output * output_gradient))
+/// query_gradient  = scale * score_gradients * key
+/// key_gradient    = scale * score_gradients^T * query
+/// value_gradient  = weights^T * output_gradient
+/// ```
+///
+/// Results: the gradients of query, key and value, each of its operand's type. Those of a key and
+/// of a value are sums over the queries of all heads that read them, so over the heads of their
+/// group too. Where `bias_gradient` is set, which a float bias allows, the score gradients follow as
+/// the gradient of the bias, of the bias's type: summed along the dimensions in which the bias has
+/// size 1. Nothing flows through the statistics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionGrad {
+    pub scale: f64,
+    pub causal: bool,
+    pub bias: bool,
+    pub bias_gradient: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -499,8 +533,8 @@ pub struct Window {
 }
 
 impl Op {
-    /// The name in the text form. An attention prints expanded or as a custom call, so its name
-    /// here is ours alone.
+    /// The name in the text form. An attention and its gradient print expanded or as a custom call,
+    /// so their names here are ours alone.
     pub fn name(&self) -> &str {
         match self {
             Op::AfterAll => "stablehlo.after_all",
@@ -508,6 +542,7 @@ impl Op {
             Op::AllReduce(_) => "stablehlo.all_reduce",
             Op::AllToAll(_) => "stablehlo.all_to_all",
             Op::Attention(_) => "meshwright.attention",
+            Op::AttentionGrad(_) => "meshwright.attention_grad",
             Op::BatchNormGrad(_) => "stablehlo.batch_norm_grad",
             Op::BatchNormInference(_) => "stablehlo.batch_norm_inference",
             Op::BatchNormTraining(_) => "stablehlo.batch_norm_training",

@@ -8,11 +8,11 @@ use meshwright::import::{Severity, import};
 use meshwright::program::Program;
 
 /// The root of the repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-pub fn read_gzip(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_gzip(path: &Path) -> Result<Vec<u8>, String> {
     let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut bytes = Vec::new();
     let outcome = flate2::read::GzDecoder::new(file).read_to_end(&mut bytes);
@@ -21,7 +21,7 @@ pub fn read_gzip(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// The program of a text that has no errors.
-pub fn import_text(text: &str) -> Result<Program, String> {
+pub(crate) fn import_text(text: &str) -> Result<Program, String> {
     let imported = import(&Arc::from(text));
     let errors = imported.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     let messages: Vec<String> = errors.map(|error| format!("{}: {}", error.message, error.label)).collect();

@@ -1,10 +1,14 @@
-//! Attention recognised in its expanded form: two matrix products with a softmax between them.
+//! Attention recognized in its expanded form: two matrix products with a softmax between them.
+//! `cudnn` recognizes it in calls of a library.
 //!
 //! Only an attention whose inside nobody else reads becomes one op. Where a backward pass reads the
 //! probabilities, the expanded form is kept, since one op would then compute them twice.
 
+mod cudnn;
 mod mask;
 mod pattern;
+
+pub(super) use cudnn::add_cudnn_attention;
 
 use rustc_hash::FxHashMap;
 
@@ -81,7 +85,9 @@ impl Emit<'_, '_> {
         operands.extend(self.bias(found));
         let causal = matches!(found.mask, Mask::Causal);
         let dtype = self.copier.new.dtype(query);
-        let op = Op::Attention(Box::new(Attention { scale: found.scale, causal, bias: operands.len() > 3 }));
+        let bias = operands.len() > 3;
+        let op = Attention { scale: found.scale, causal, bias, statistics: false };
+        let op = Op::Attention(Box::new(op));
         let mut result = self.add(op, &operands, Type::new(dtype, &[batch, heads, queries, depth]));
         result = self.reshaped(result, &found.result_parts);
         result = self.transposed(result, &found.result_order);

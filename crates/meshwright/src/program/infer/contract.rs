@@ -1,46 +1,11 @@
-//! Ops that multiply and sum: matrix products, convolutions, attention.
+//! Ops that multiply and sum: matrix products and convolutions.
 
 use smallvec::smallvec;
 
 use super::Types;
-use super::check::{accepts, distinct_dims, has_length, has_rank, other_dims, positive, same_dtype, same_family, take};
+use super::check::{distinct_dims, has_length, has_rank, other_dims, positive, same_family, take};
 use super::window::Windows;
-use crate::program::{Attention, Convolution, DType, DotGeneral, Precision, Shape, Type};
-
-pub(super) fn attention(attention: &Attention, operands: &[&Type]) -> Result<Types, String> {
-    let (query, key, value, bias) = match (attention.bias, operands) {
-        (false, &[query, key, value]) => (query, key, value, None),
-        (true, &[query, key, value, bias]) => (query, key, value, Some(bias)),
-        (bias, _) => return Err(format!("expected {} operands, got {}", 3 + usize::from(bias), operands.len())),
-    };
-    accepts(query, query.dtype.is_float(), "float")?;
-    for (what, operand) in [("the query", query), ("the key", key), ("the value", value)] {
-        has_rank(what, operand, 4)?;
-        same_dtype(query, operand)?;
-    }
-    let [batch, heads, queries] = [query.shape[0], query.shape[1], query.shape[2]];
-    let [groups, keys, depth] = [value.shape[1], value.shape[2], value.shape[3]];
-    if key.shape[..3] != value.shape[..3] {
-        return Err(format!("the key `{key}` and the value `{value}` differ in batch, groups or keys"));
-    }
-    if query.shape[0] != key.shape[0] || query.shape[3] != key.shape[3] {
-        return Err(format!("the query `{query}` and the key `{key}` differ in batch or width"));
-    }
-    if groups == 0 || heads % groups != 0 {
-        return Err(format!("{heads} heads cannot share {groups} groups of keys"));
-    }
-    let scores = Type::new(DType::F32, &[batch, heads, queries, keys]);
-    super::countable(&scores)?;
-    if let Some(bias) = bias {
-        has_rank("the bias", bias, 4)?;
-        let fits = bias.shape.iter().zip(&scores.shape).all(|(&size, &score)| size == 1 || size == score);
-        if !fits || (bias.dtype != query.dtype && bias.dtype != DType::Bool) {
-            let expected = scores.with_dtype(query.dtype);
-            return Err(format!("the bias `{bias}` does not broadcast to the scores `{expected}`"));
-        }
-    }
-    Ok(smallvec![query.with_shape(&[batch, heads, queries, depth])])
-}
+use crate::program::{Convolution, DType, DotGeneral, Precision, Shape, Type};
 
 pub(super) fn convolution(convolution: &Convolution, operands: &[&Type]) -> Result<Types, String> {
     let [input, kernel] = take(operands)?;
@@ -170,32 +135,6 @@ mod tests {
     use super::super::tests::check;
     use crate::program::*;
     use smallvec::{SmallVec, smallvec};
-
-    #[test]
-    fn attention() {
-        let check = |bias, operands, expected| {
-            check(Op::Attention(Box::new(Attention { scale: 1.0, causal: false, bias })), operands, &[], expected);
-        };
-        check(false, "2x8x5x16xf32 2x4x7x16xf32 2x4x7x32xf32", "2x8x5x32xf32");
-        check(true, "2x8x5x16xf32 2x8x7x16xf32 2x8x7x16xf32 1x1x5x7xf32", "2x8x5x16xf32");
-        check(true, "2x8x5x16xf32 2x8x7x16xf32 2x8x7x16xf32 2x1x1x7xi1", "2x8x5x16xf32");
-        check(true, "f32 f32 f32", "error: expected 4 operands, got 3");
-        check(false, "f32 f32 f32", "error: the query must have rank 4, got `tensor<f32>`");
-        let message = "error: 8 heads cannot share 3 groups of keys";
-        check(false, "2x8x5x16xf32 2x3x7x16xf32 2x3x7x16xf32", message);
-        let message = "error: 0 heads cannot share 0 groups of keys";
-        check(false, "2x0x5x16xf32 2x0x7x16xf32 2x0x7x16xf32", message);
-        let message = "error: the query `tensor<2x8x5x16xf32>` and the key `tensor<2x8x7x4xf32>` \
-                       differ in batch or width";
-        check(false, "2x8x5x16xf32 2x8x7x4xf32 2x8x7x16xf32", message);
-        let message = "error: the key `tensor<2x8x7x16xf32>` and the value `tensor<2x8x6x16xf32>` \
-                       differ in batch, groups or keys";
-        check(false, "2x8x5x16xf32 2x8x7x16xf32 2x8x6x16xf32", message);
-        let message = "error: the bias `tensor<1x1x5x6xf32>` does not broadcast to the scores `tensor<2x8x5x7xf32>`";
-        check(true, "2x8x5x16xf32 2x8x7x16xf32 2x8x7x16xf32 1x1x5x6xf32", message);
-        let message = "error: `tensor<1x1x4294967296x4294967296xf32>` has more elements than 63 bits can count";
-        check(false, "1x1x4294967296x1xf32 1x1x4294967296x1xf32 1x1x4294967296x1xf32", message);
-    }
 
     /// Two spatial dimensions, `[b, 0, 1, f] x [0, 1, i, o] -> [b, 0, 1, f]`.
     fn image_convolution() -> Convolution {

@@ -3,6 +3,7 @@
 //! What passes here is safe to run: every dimension an op names exists, every list has the length
 //! its use needs, and positions computed from sizes, strides and padding stay within 63 bits.
 
+mod attention;
 mod check;
 mod collective;
 mod contract;
@@ -36,7 +37,8 @@ pub fn infer(program: &Program, op: &Op, operands: &[ValueId], regions: &[Region
         Op::AllGather(gather) => collective::all_gather(gather, operands),
         Op::AllReduce(collective) => collective::all_reduce(collective, operands, regions),
         Op::AllToAll(exchange) => collective::all_to_all(exchange, operands),
-        Op::Attention(attention) => contract::attention(attention, operands),
+        Op::Attention(attention) => attention::attention(attention, operands),
+        Op::AttentionGrad(grad) => attention::attention_grad(grad, operands),
         Op::BatchNormGrad(norm) => normalize::batch_norm_grad(*norm, operands),
         Op::BatchNormInference(norm) => normalize::batch_norm_inference(*norm, operands),
         Op::BatchNormTraining(norm) => normalize::batch_norm_training(*norm, operands),

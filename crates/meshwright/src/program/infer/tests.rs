@@ -92,7 +92,7 @@ fn no_input_makes_infer_panic() {
     let mut tried = 0;
     for op in extreme_ops() {
         for regions in [&[][..], &[empty], &[scalar], &[scalar, empty], &[scalar, scalar]] {
-            for count in 0..=6 {
+            for count in 0..=7 {
                 // Few enough operands are tried in all combinations, more in a rotation.
                 let combinations = if count <= 2 { values.len().pow(count) } else { values.len() };
                 for combination in 0..combinations {
@@ -125,8 +125,6 @@ fn extreme_ops() -> Vec<Op> {
     let mut ops = vec![
         Op::AfterAll,
         Op::AllReduce(Box::new(collective())),
-        Op::Attention(Box::new(Attention { scale: f64::NAN, causal: true, bias: false })),
-        Op::Attention(Box::new(Attention { scale: f64::NAN, causal: true, bias: true })),
         Op::Case,
         Op::Check(Check::Equal),
         Op::Cholesky { lower: true },
@@ -147,6 +145,11 @@ fn extreme_ops() -> Vec<Op> {
         Op::TriangularSolve(solve),
         Op::While,
     ];
+    for (bias, other) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (scale, causal) = (f64::NAN, true);
+        ops.push(Op::Attention(Box::new(Attention { scale, causal, bias, statistics: other })));
+        ops.push(Op::AttentionGrad(Box::new(AttentionGrad { scale, causal, bias, bias_gradient: other })));
+    }
     ops.extend(Unary::ALL.iter().map(|&unary| Op::Unary(unary)));
     ops.extend(Binary::ALL.iter().map(|&binary| Op::Binary(binary)));
     ops.extend(Order::ALL.iter().map(|&order| Op::Compare { direction: Direction::Equal, order }));

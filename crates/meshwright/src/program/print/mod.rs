@@ -29,10 +29,11 @@ pub struct PrintOptions {
     pub attention: AttentionForm,
 }
 
-/// How an attention is printed.
+/// How an attention and its gradient are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionForm {
-    /// One call of `@meshwright.attention`, which import reads back as the same op.
+    /// One call of `@meshwright.attention` or `@meshwright.attention_grad`, which import reads back
+    /// as the same op.
     CustomCall,
     /// Plain StableHLO that any engine runs.
     Expanded,
@@ -141,6 +142,7 @@ impl<'a> Printer<'a> {
         let operation = &self.program.ops[id];
         match (&operation.op, self.options.attention) {
             (Op::Attention(attention), AttentionForm::Expanded) => self.expand_attention(attention, operation),
+            (Op::AttentionGrad(grad), AttentionForm::Expanded) => self.expand_attention_grad(grad, operation),
             _ => self.as_it_is(operation),
         }
     }
@@ -205,9 +207,18 @@ impl<'a> Printer<'a> {
             Op::Attention(attention) => write!(
                 self.out,
                 "stablehlo.custom_call @{name}({operands}) \
-                 {{meshwright.causal = {}, meshwright.scale = {} : f64}} : {signature}",
+                 {{meshwright.causal = {}, meshwright.scale = {} : f64{}}} : {signature}",
                 attention.causal,
                 Real::F64(attention.scale),
+                if attention.statistics { ", meshwright.statistics = true" } else { "" },
+            ),
+            Op::AttentionGrad(grad) => write!(
+                self.out,
+                "stablehlo.custom_call @{name}({operands}) \
+                 {{{}meshwright.causal = {}, meshwright.scale = {} : f64}} : {signature}",
+                if grad.bias_gradient { "meshwright.bias_gradient = true, " } else { "" },
+                grad.causal,
+                Real::F64(grad.scale),
             ),
             Op::BatchNormGrad(norm) | Op::BatchNormInference(norm) | Op::BatchNormTraining(norm) => self.generic(
                 operation,
