@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{import_text, read_gzip, root};
+use common::{import_text, read_gzip};
 use libtest_mimic::{Arguments, Failed, Trial};
 use meshwright::interpret::{Data, Options, Tensor, evaluate};
 use meshwright::program::{AttentionForm, DType, PrintOptions, Program, Type, print};
@@ -13,7 +13,7 @@ use safetensors::SafeTensors;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let folder = root().join("tests/samples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/samples");
     let mut names: Vec<String> = std::fs::read_dir(&folder)
         .expect("the samples are there")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -70,8 +70,7 @@ fn check_structure(path: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The program read back from its text with attention expanded; what is read is recognized again,
-/// so the attention goes through both of its forms.
+/// The program read back from its text with attention expanded.
 fn expand_attention(program: &Program) -> Result<Program, String> {
     import_text(&print(program, PrintOptions { locations: false, attention: AttentionForm::Expanded }))
 }

@@ -139,7 +139,8 @@ pub(super) fn unary_float(op: Unary, dtype: DType, wide: bool, values: &mut [f64
     match op {
         Unary::Abs => map(values, f64::abs),
         Unary::Acos => map(values, libm::acos),
-        Unary::Acosh => map(values, libm::acosh),
+        // The library's function gives a number for some arguments below its domain.
+        Unary::Acosh => map(values, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }),
         Unary::Asin => map(values, libm::asin),
         Unary::Asinh => map(values, libm::asinh),
         Unary::Atan => map(values, libm::atan),

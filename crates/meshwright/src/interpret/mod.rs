@@ -1,9 +1,9 @@
 //! The reference interpreter: what a program means, computed plainly.
 //!
-//! Every float op computes in `f64` and rounds once to its own type. Sums and products of many
-//! terms (contractions, reductions, scatters) are accumulated in `f64` and rounded once at the end,
-//! so they are closer to the truth than any engine's. Where the StableHLO specification leaves a
-//! result open, we do what XLA does on CPUs.
+//! Every float op computes in `f64` and rounds once to its own type. The steps of a reduction or a
+//! scatter are ops of the element type, so each is rounded; matrix products and convolutions keep
+//! their sums in `f32` or wider, as engines do; attention is computed in `f64` and rounded once.
+//! Where the StableHLO specification leaves a result open, we do what XLA does on CPUs.
 
 mod attention;
 mod check;

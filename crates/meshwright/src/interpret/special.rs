@@ -122,7 +122,8 @@ pub(super) fn bessel_i1e(x: f64) -> f64 {
             term = next;
             sum += term;
         }
-        sum / (2.0 * PI * z).sqrt()
+        // Two roots, because the product would overflow.
+        sum / ((2.0 * PI).sqrt() * z.sqrt())
     };
     value.copysign(x)
 }
@@ -137,7 +138,8 @@ pub(super) fn zeta(x: f64, q: f64) -> f64 {
     }
     if q <= 0.0 {
         if q == q.floor() {
-            return f64::INFINITY;
+            // A pole: an even power goes up on both of its sides, any other has no value.
+            return if x % 2.0 == 0.0 { f64::INFINITY } else { f64::NAN };
         }
         if x != x.floor() {
             return f64::NAN;
@@ -266,6 +268,7 @@ mod tests {
         check(bessel_i1e(15.0), 0.10037417504516664);
         check(bessel_i1e(25.0), 0.07857611331929278);
         check(bessel_i1e(700.0), 0.015070519444716846);
+        check(bessel_i1e(f64::MAX), 2.9754474593158995e-155);
     }
 
     #[test]
@@ -274,6 +277,8 @@ mod tests {
         check(zeta(1.1, 0.5), 12.103813495683745);
         check(zeta(3.5, 20.0), 0.00023798942002684444);
         check(zeta(30.0, 2.0), 9.313274324196682e-10);
+        check(zeta(2.0, -1.0), f64::INFINITY);
+        check(zeta(3.0, -1.0), f64::NAN);
     }
 
     #[test]

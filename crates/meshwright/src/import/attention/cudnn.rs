@@ -194,7 +194,7 @@ impl Emit<'_, '_> {
         }
         let (program, region, location) = (&mut self.parser.program, self.region, self.location);
         let op = program.add_op_with_types(region, op, operands, &[], types, location);
-        let constant = Op::Constant(Literal::splat(workspace.clone(), 0));
+        let constant = Op::Constant(Box::new(Literal::splat(workspace.clone(), 0)));
         let constant = program.add_op_with_types(region, constant, &[], &[], [workspace], location);
         Ok(program.ops[op].results.iter().chain(&program.ops[constant].results).copied().collect())
     }
