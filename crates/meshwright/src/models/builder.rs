@@ -151,8 +151,8 @@ impl Builder {
         if self.program.regions[self.region].ops.contains(&op) { self.region } else { self.program.body }
     }
 
-    /// Values equal to these that are told apart from them: a barrier each.
-    pub(super) fn barrier_free_copies(&mut self, values: &[ValueId]) -> Values {
+    /// The same values under other names, behind a barrier.
+    pub(super) fn told_apart(&mut self, values: &[ValueId]) -> Values {
         self.op(Op::OptimizationBarrier, values, &[])
     }
 

@@ -5,7 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::builder::Builder;
 use super::rules::Rule;
 use super::{Gradients, active_values, captures, copy_ops, propagate};
-use crate::program::{Binary, CountedLoop, DType, Definition, Direction, Op, OpId, RegionId, Role, Type, Value, ValueId};
+use crate::program::{
+    Binary, CountedLoop, DType, Definition, Direction, Op, OpId, RegionId, Role, Type, Value, ValueId,
+};
 
 pub(super) fn if_else(rule: &mut Rule<'_>) -> Result<(), String> {
     branches(rule, Op::If)
@@ -235,7 +237,7 @@ impl Backward<'_> {
         // An operand that the loop passes on is seen from here as itself; its gradient in one trip is
         // that of a stand-in, so that it is not mixed up with what the trip reads from outside.
         let stand_ins: Vec<ValueId> = (0..count).map(|index| map[&source.arguments[index]]).collect();
-        let held = builder.barrier_free_copies(&stand_ins);
+        let held = builder.told_apart(&stand_ins);
         for index in 0..count {
             map.insert(source.arguments[index], held[index]);
         }

@@ -63,7 +63,10 @@ fn active_values(program: &Program, ops: &[OpId], of: &[ValueId]) -> FxHashSet<V
     for &op in ops {
         let operation = &program.ops[op];
         let reads_active = operation.operands.iter().any(|operand| active.contains(operand))
-            || operation.regions.iter().any(|&region| captures(program, region).iter().any(|value| active.contains(value)));
+            || operation
+                .regions
+                .iter()
+                .any(|&region| captures(program, region).iter().any(|value| active.contains(value)));
         if reads_active {
             let floats = operation.results.iter().filter(|&&result| program.dtype(result).is_float());
             active.extend(floats);

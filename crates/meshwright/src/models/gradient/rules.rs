@@ -147,7 +147,8 @@ impl Rule<'_> {
             (results[0], results[1])
         };
         let bias_gradient = attention.bias && self.wants(3);
-        let op = AttentionGrad { scale: attention.scale, causal: attention.causal, bias: attention.bias, bias_gradient };
+        let op =
+            AttentionGrad { scale: attention.scale, causal: attention.causal, bias: attention.bias, bias_gradient };
         let mut inputs = operands.to_vec();
         inputs.extend([output, statistics, self.gradient]);
         let results = self.builder.op(Op::AttentionGrad(Box::new(op)), &inputs, &[]);
@@ -174,8 +175,7 @@ impl Rule<'_> {
         let mut order: Vec<usize> = (0..shape.len()).filter(|&dim| kept(&broadcast.dims[dim])).collect();
         order.sort_by_key(|&dim| broadcast.dims[dim]);
         let large: Dims = (0..shape.len()).filter(|&dim| kept(&broadcast.dims[dim])).collect();
-        let permutation: Dims =
-            large.iter().filter_map(|dim| order.iter().position(|other| other == dim)).collect();
+        let permutation: Dims = large.iter().filter_map(|dim| order.iter().position(|other| other == dim)).collect();
         let sum = self.builder.transpose(sum, &permutation);
         let sum = self.builder.reshape(sum, &shape);
         self.give(0, sum);
@@ -228,8 +228,7 @@ impl Rule<'_> {
         let batches = dot.lhs_batch.len();
         let result_batch: Dims = (0..batches).collect();
         let result_left: Dims = (batches..batches + left_free.len()).collect();
-        let result_right: Dims =
-            (batches + left_free.len()..batches + left_free.len() + right_free.len()).collect();
+        let result_right: Dims = (batches + left_free.len()..batches + left_free.len() + right_free.len()).collect();
         if self.wants(0) {
             let dtype = self.builder.dtype(left);
             let right = self.builder.convert(right, self.builder.dtype(self.gradient));

@@ -118,11 +118,7 @@ fn chosen_of_windows(rule: &mut Rule<'_>, op: &Window, direction: Direction) -> 
     let chosen = rule.builder.inside(select, |builder| builder.compare(direction, left, right));
     rule.builder.program.regions[select].results = vec![chosen];
     let scatter = rule.builder.reducer(Binary::Add, dtype);
-    let op = SelectAndScatter {
-        window: op.sizes.clone(),
-        strides: op.strides.clone(),
-        padding: op.padding.clone(),
-    };
+    let op = SelectAndScatter { window: op.sizes.clone(), strides: op.strides.clone(), padding: op.padding.clone() };
     let operands = [rule.operand(0), rule.gradient, zero];
     let placed = rule.builder.op(Op::SelectAndScatter(Box::new(op)), &operands, &[select, scatter])[0];
     rule.give(0, placed);
