@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::program::{
-    Argument, Attention, Binary, BroadcastInDim, Convolution, DType, Dims, Direction, DotGeneral, Gather, Literal,
-    Location, LocationId, Op, OpId, Order, Pad, Program, RegionId, ResultInfo, Scatter, Shape, Slice, Type, Unary,
-    ValueId, Values,
+    Algorithm, Argument, Attention, Binary, BroadcastInDim, Convolution, DType, Dims, Direction, DotGeneral, Gather,
+    Literal, Location, LocationId, Op, OpId, Order, Pad, Program, RegionId, ResultInfo, Scatter, Shape, Slice, Type,
+    Unary, ValueId, Values,
 };
 
 /// A program under construction, and the place where ops are added.
@@ -27,6 +27,8 @@ pub struct Builder {
     constants: FxHashMap<(Type, u128), ValueId>,
     /// Runs of ops of the body that are recomputed in the backward pass.
     blocks: Vec<Range<usize>>,
+    /// Values that no gradient goes through.
+    stopped: FxHashSet<ValueId>,
     /// Where ops of the backward pass stand, by where those of the forward pass stand.
     backward: FxHashMap<LocationId, LocationId>,
 }
@@ -47,6 +49,7 @@ impl Builder {
             locations: FxHashMap::default(),
             constants: FxHashMap::default(),
             blocks: Vec::new(),
+            stopped: FxHashSet::default(),
             backward: FxHashMap::default(),
         }
     }
@@ -61,17 +64,26 @@ impl Builder {
 
     /// Everything that `build` adds stands in the scope `name` inside the present one.
     pub fn scoped<T>(&mut self, name: &str, build: impl FnOnce(&mut Builder) -> T) -> T {
-        let length = self.scope.len();
-        if length > 0 {
+        let outer = self.enter(name);
+        let made = build(self);
+        self.leave(outer);
+        made
+    }
+
+    /// Enters a scope inside the present one; what it gives is for [`leave`](Builder::leave).
+    pub fn enter(&mut self, name: &str) -> (usize, LocationId) {
+        let outer = (self.scope.len(), self.location);
+        if !self.scope.is_empty() {
             self.scope.push('/');
         }
         self.scope.push_str(name);
-        let outer = std::mem::replace(&mut self.location, Program::UNKNOWN_LOCATION);
         self.location = self.locate(None);
-        let made = build(self);
+        outer
+    }
+
+    pub fn leave(&mut self, (length, location): (usize, LocationId)) {
         self.scope.truncate(length);
-        self.location = outer;
-        made
+        self.location = location;
     }
 
     /// The location of the present scope, or of another one.
@@ -88,13 +100,22 @@ impl Builder {
 
     /// What `build` adds to the body is recomputed in the backward pass instead of kept.
     pub fn recomputed<T>(&mut self, build: impl FnOnce(&mut Builder) -> T) -> T {
-        // A constant made outside would be one of the values that are held back.
-        let constants = std::mem::take(&mut self.constants);
-        let start = self.program.body().ops.len();
+        let start = self.start_block();
         let made = build(self);
-        self.blocks.push(start..self.program.body().ops.len());
-        self.constants = constants;
+        self.end_block(start);
         made
+    }
+
+    /// Starts a run of ops that is recomputed; what it gives is for [`end_block`](Builder::end_block).
+    pub fn start_block(&mut self) -> usize {
+        // A constant made outside would be one of the values that are held back.
+        self.constants.clear();
+        self.program.body().ops.len()
+    }
+
+    pub fn end_block(&mut self, start: usize) {
+        self.constants.clear();
+        self.blocks.push(start..self.program.body().ops.len());
     }
 
     pub(super) fn blocks(&self) -> Vec<Range<usize>> {
@@ -289,6 +310,22 @@ impl Builder {
 
     pub fn barrier(&mut self, values: &[ValueId]) -> Values {
         self.op(Op::OptimizationBarrier, values, &[])
+    }
+
+    /// The same value, which no gradient goes through.
+    pub fn without_gradient(&mut self, value: ValueId) -> ValueId {
+        self.stopped.insert(value);
+        value
+    }
+
+    pub(super) fn is_stopped(&self, value: ValueId) -> bool {
+        self.stopped.contains(&value)
+    }
+
+    /// Random bits of `u32` from a key of two `u64`.
+    pub fn random_bits(&mut self, key: ValueId, shape: &[usize]) -> ValueId {
+        let ty = Box::new(Type::new(DType::U32, shape));
+        self.op(Op::RngBitGenerator { algorithm: Algorithm::Philox, ty }, &[key], &[])[1]
     }
 
     // Shapes.

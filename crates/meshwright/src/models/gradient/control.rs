@@ -228,19 +228,17 @@ impl Backward<'_> {
         let trip = builder.minus(last, arguments[0]);
         let count = self.counted.roles.len();
         let mut map: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-        for index in 0..count {
-            let value = self.value_in_trip(builder, index, operands[index], trip);
-            map.insert(source.arguments[index], value);
-        }
+        let in_trip: Vec<ValueId> = operands[..count]
+            .iter()
+            .enumerate()
+            .map(|(index, &operand)| self.value_in_trip(builder, index, operand, trip))
+            .collect();
         // The stacks that the forward loop was given are not made again.
         let ops: Vec<OpId> = source.ops.iter().copied().filter(|op| !self.writes_stack(builder, *op)).collect();
         // An operand that the loop passes on is seen from here as itself; its gradient in one trip is
         // that of a stand-in, so that it is not mixed up with what the trip reads from outside.
-        let stand_ins: Vec<ValueId> = (0..count).map(|index| map[&source.arguments[index]]).collect();
-        let held = builder.told_apart(&stand_ins);
-        for index in 0..count {
-            map.insert(source.arguments[index], held[index]);
-        }
+        let held = builder.told_apart(&in_trip);
+        map.extend(source.arguments.iter().copied().zip(held.iter().copied()));
         let copies = copy_ops(builder, &ops, &mut map);
         let starts: Vec<ValueId> =
             carried.iter().map(|&index| held[index]).chain(self.outside.iter().copied()).collect();

@@ -169,7 +169,7 @@ pub(super) fn sort(rule: &mut Rule<'_>, dim: usize) -> Result<(), String> {
     let region = widened_comparator(rule, operation.regions[0]);
     let sorted = rule.builder.op(Op::Sort { dim, stable: true }, &operands, &[region]);
     let came_from = sorted[operands.len() - 1];
-    for (index, gradient) in rule.known.to_vec().into_iter().enumerate() {
+    for (index, gradient) in rule.known.iter().copied().enumerate() {
         let Some(gradient) = gradient else { continue };
         if !rule.wants(index) {
             continue;

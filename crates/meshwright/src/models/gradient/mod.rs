@@ -21,7 +21,7 @@ use crate::program::{OpId, Program, RegionId, ValueId};
 pub fn gradients(builder: &mut Builder, loss: ValueId, of: &[ValueId]) -> Result<Vec<ValueId>, String> {
     let body = builder.program.body;
     let ops = builder.program.regions[body].ops.clone();
-    let active = active_values(&builder.program, &ops, of);
+    let active = active_values_of_body(builder, &ops, of);
     let mut gradients = Gradients::new(active);
     let one = builder.full_like(loss, 1.0);
     gradients.add(builder, loss, one);
@@ -57,8 +57,22 @@ impl Gradients {
     }
 }
 
+/// The float values of the body that depend on some of `of`, but for those no gradient goes through.
+fn active_values_of_body(builder: &Builder, ops: &[OpId], of: &[ValueId]) -> FxHashSet<ValueId> {
+    spread(&builder.program, ops, of, |value| !builder.is_stopped(value))
+}
+
 /// The float values that depend on some of `of`.
 fn active_values(program: &Program, ops: &[OpId], of: &[ValueId]) -> FxHashSet<ValueId> {
+    spread(program, ops, of, |_| true)
+}
+
+fn spread(
+    program: &Program,
+    ops: &[OpId],
+    of: &[ValueId],
+    may_be_active: impl Fn(ValueId) -> bool,
+) -> FxHashSet<ValueId> {
     let mut active: FxHashSet<ValueId> = of.iter().copied().collect();
     for &op in ops {
         let operation = &program.ops[op];
@@ -68,8 +82,8 @@ fn active_values(program: &Program, ops: &[OpId], of: &[ValueId]) -> FxHashSet<V
                 .iter()
                 .any(|&region| captures(program, region).iter().any(|value| active.contains(value)));
         if reads_active {
-            let floats = operation.results.iter().filter(|&&result| program.dtype(result).is_float());
-            active.extend(floats);
+            let floats = operation.results.iter().copied().filter(|&result| program.dtype(result).is_float());
+            active.extend(floats.filter(|&result| may_be_active(result)));
         }
     }
     active

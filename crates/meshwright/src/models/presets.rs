@@ -1,0 +1,177 @@
+//! Presets: a name, a family, its settings, and the parameters published for it.
+
+use super::Family;
+
+#[derive(Debug)]
+pub struct Preset {
+    pub name: &'static str,
+    pub family: Family,
+    pub about: &'static str,
+    pub settings: &'static [(&'static str, &'static str)],
+}
+
+/// In the order of the alphabet.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "gpt-1.3b",
+        family: Family::Gpt,
+        about: "GPT of Alpa's ladder",
+        settings: &[
+            ("layers", "24"),
+            ("hidden", "2048"),
+            ("heads", "32"),
+            ("seq", "1024"),
+            ("vocab", "51200"),
+            ("batch", "1024"),
+            ("dtype", "f16"),
+        ],
+    },
+    Preset {
+        name: "gpt-15b",
+        family: Family::Gpt,
+        about: "GPT of Alpa's ladder",
+        settings: &[
+            ("layers", "48"),
+            ("hidden", "5120"),
+            ("heads", "40"),
+            ("seq", "1024"),
+            ("vocab", "51200"),
+            ("batch", "1024"),
+            ("dtype", "f16"),
+        ],
+    },
+    Preset {
+        name: "gpt-175b",
+        family: Family::Gpt,
+        about: "GPT-3",
+        settings: &[
+            ("layers", "96"),
+            ("hidden", "12288"),
+            ("heads", "96"),
+            ("seq", "2048"),
+            ("vocab", "50257"),
+            ("batch", "1536"),
+            ("dtype", "bf16"),
+        ],
+    },
+    Preset {
+        name: "gpt-1t",
+        family: Family::Gpt,
+        about: "Megatron's trillion",
+        settings: &[
+            ("layers", "128"),
+            ("hidden", "25600"),
+            ("heads", "160"),
+            ("seq", "2048"),
+            ("vocab", "51200"),
+            ("batch", "3072"),
+            ("dtype", "bf16"),
+        ],
+    },
+    Preset {
+        name: "gpt-2.6b",
+        family: Family::Gpt,
+        about: "GPT of Alpa's ladder",
+        settings: &[
+            ("layers", "32"),
+            ("hidden", "2560"),
+            ("heads", "32"),
+            ("seq", "1024"),
+            ("vocab", "51200"),
+            ("batch", "1024"),
+            ("dtype", "f16"),
+        ],
+    },
+    Preset {
+        name: "gpt-350m",
+        family: Family::Gpt,
+        about: "GPT of Alpa's ladder",
+        settings: &[
+            ("layers", "24"),
+            ("hidden", "1024"),
+            ("heads", "16"),
+            ("seq", "1024"),
+            ("vocab", "51200"),
+            ("batch", "1024"),
+            ("dtype", "f16"),
+        ],
+    },
+    Preset {
+        name: "gpt-39b",
+        family: Family::Gpt,
+        about: "GPT of Alpa's ladder",
+        settings: &[
+            ("layers", "48"),
+            ("hidden", "8192"),
+            ("heads", "64"),
+            ("seq", "1024"),
+            ("vocab", "51200"),
+            ("batch", "1024"),
+            ("dtype", "f16"),
+        ],
+    },
+    Preset {
+        name: "gpt-6.7b",
+        family: Family::Gpt,
+        about: "GPT of Alpa's ladder",
+        settings: &[
+            ("layers", "32"),
+            ("hidden", "4096"),
+            ("heads", "32"),
+            ("seq", "1024"),
+            ("vocab", "51200"),
+            ("batch", "1024"),
+            ("dtype", "f16"),
+        ],
+    },
+    Preset {
+        name: "gpt2",
+        family: Family::Gpt,
+        about: "GPT-2 small",
+        settings: &[
+            ("layers", "12"),
+            ("hidden", "768"),
+            ("heads", "12"),
+            ("seq", "1024"),
+            ("vocab", "50257"),
+            ("batch", "8"),
+            ("dtype", "f32"),
+        ],
+    },
+    Preset {
+        name: "mlp",
+        family: Family::Mlp,
+        about: "dense layers",
+        settings: &[("layers", "6"), ("hidden", "1024"), ("batch", "256")],
+    },
+    Preset {
+        name: "t32",
+        family: Family::Partir,
+        about: "PartIR's transformer of 32 layers",
+        settings: &[
+            ("layers", "32"),
+            ("hidden", "4096"),
+            ("heads", "32"),
+            ("ffn", "16384"),
+            ("seq", "2048"),
+            ("vocab", "32768"),
+            ("batch", "48"),
+            ("dtype", "bf16"),
+        ],
+    },
+    Preset {
+        name: "t48",
+        family: Family::Partir,
+        about: "PartIR's transformer of 48 layers",
+        settings: &[
+            ("layers", "48"),
+            ("hidden", "8192"),
+            ("heads", "64"),
+            ("ffn", "32768"),
+            ("seq", "2048"),
+            ("vocab", "32768"),
+            ("batch", "64"),
+            ("dtype", "bf16"),
+        ],
+    },
+];
