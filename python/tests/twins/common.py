@@ -10,10 +10,10 @@ def linear(parameters, name, x):
     return product if bias is None else product + bias
 
 
-def layer_norm(parameters, name, x):
+def layer_norm(parameters, name, x, epsilon=1e-5):
     mean = x.mean(axis=-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
-    normal = (x - mean) / jnp.sqrt(variance + 1e-5) * parameters[f"{name}.scale"]
+    normal = (x - mean) / jnp.sqrt(variance + epsilon) * parameters[f"{name}.scale"]
     bias = parameters.get(f"{name}.bias")
     return normal if bias is None else normal + bias
 

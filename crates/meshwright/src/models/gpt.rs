@@ -1,6 +1,6 @@
 //! Decoder-only transformers: GPT, and the transformer of PartIR's experiments.
 
-use super::layers::{attention, cross_entropy, dropout, gelu, layer_norm, linear, merge_heads, split_heads};
+use super::layers::{attention, cross_entropy, dropout, gelu, layer_norm, linear, logits, merge_heads, split_heads};
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Program, Type, ValueId};
@@ -41,12 +41,7 @@ pub(super) fn build(settings: &Settings, style: Style) -> Result<Program, String
     }
     let x = layer_norm(&mut step, "norm", x, style.all_biases);
     let loss = step.scoped("head", |step| {
-        let logits = if settings.tied {
-            let dtype = step.builder.dtype(x);
-            step.builder.dot(x, embedding, [&[], &[]], [&[2], &[1]], dtype)
-        } else {
-            linear(step, "head", x, settings.vocab, false)
-        };
+        let logits = logits(step, x, embedding);
         cross_entropy(step, logits, targets)
     });
     step.finish(loss)

@@ -22,6 +22,11 @@ pub(super) fn linear(step: &mut Step<'_>, name: &str, x: ValueId, outputs: usize
 /// Mean and variance over the last dimension taken out, then scale and, where asked for, offset.
 /// Computed in `f32` or wider. Parameters `name.scale` and `name.bias`.
 pub(super) fn layer_norm(step: &mut Step<'_>, name: &str, x: ValueId, bias: bool) -> ValueId {
+    layer_norm_with(step, name, x, bias, 1e-5)
+}
+
+/// [`layer_norm`] with another term added to the variance.
+pub(super) fn layer_norm_with(step: &mut Step<'_>, name: &str, x: ValueId, bias: bool, epsilon: f64) -> ValueId {
     let dtype = step.builder.dtype(x);
     let stored = step.stored_dtype();
     let wide = step.builder.convert(x, stored);
@@ -32,7 +37,7 @@ pub(super) fn layer_norm(step: &mut Step<'_>, name: &str, x: ValueId, bias: bool
     let centered = step.builder.minus(wide, mean);
     let square = step.builder.times(centered, centered);
     let variance = step.builder.mean(square, &[last]);
-    let normal = divided_by_root(step, centered, variance, 1e-5);
+    let normal = divided_by_root(step, centered, variance, epsilon);
     let scale = step.stored_parameter(&format!("{name}.scale"), &[shape[last]]);
     let scale = step.builder.broadcast_last(scale, &shape);
     let mut result = step.builder.times(normal, scale);
@@ -83,6 +88,16 @@ pub(super) fn gelu(step: &mut Step<'_>, x: ValueId) -> ValueId {
     b.times(half, sum)
 }
 
+/// Gaussian error linear unit as it is defined: `x / 2 * (1 + erf(x / sqrt(2)))`.
+pub(super) fn exact_gelu(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let b = &mut step.builder;
+    let inner = b.times_number(x, std::f64::consts::FRAC_1_SQRT_2);
+    let erf = b.unary(Unary::Erf, inner);
+    let sum = b.plus_number(erf, 1.0);
+    let half = b.times_number(x, 0.5);
+    b.times(half, sum)
+}
+
 pub(super) fn relu(step: &mut Step<'_>, x: ValueId) -> ValueId {
     let zero = step.builder.full_like(x, 0.0);
     step.builder.binary(Binary::Maximum, x, zero)
@@ -102,6 +117,12 @@ pub(super) fn split_heads(step: &mut Step<'_>, x: ValueId, heads: usize) -> Valu
     step.builder.transpose(split, &[0, 2, 1, 3])
 }
 
+/// A [`linear`] layer whose outputs are split into heads: (batch, heads, seq, `head_width`).
+pub(super) fn linear_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize, bias: bool) -> ValueId {
+    let joint = linear(step, name, x, heads * step.settings.head_width, bias);
+    split_heads(step, joint, heads)
+}
+
 /// The other way round: (batch, heads, seq, width) to (batch, seq, heads * width).
 pub(super) fn merge_heads(step: &mut Step<'_>, x: ValueId) -> ValueId {
     let shape = step.builder.shape(x);
@@ -116,6 +137,17 @@ pub(super) fn attention(step: &mut Step<'_>, query: ValueId, key: ValueId, value
     // The backward pass reads the statistics.
     let attention = Attention { scale, causal, bias: false, statistics: true };
     step.builder.attention(&[query, key, value], attention)[0]
+}
+
+/// Scores of all tokens of the vocabulary, by the embedding that tokens came in by where it is
+/// `tied`, else by parameter `head.weight`.
+pub(super) fn logits(step: &mut Step<'_>, x: ValueId, embedding: ValueId) -> ValueId {
+    if !step.settings.tied {
+        return linear(step, "head", x, step.settings.vocab, false);
+    }
+    let dtype = step.builder.dtype(x);
+    let last = step.builder.shape(x).len() - 1;
+    step.builder.dot(x, embedding, [&[], &[]], [&[last], &[1]], dtype)
 }
 
 /// The mean over all tokens of minus the log of the probability of the right one. `logits` end in

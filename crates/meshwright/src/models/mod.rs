@@ -6,13 +6,16 @@
 pub mod builder;
 pub mod gradient;
 
+mod bert;
 mod gpt;
 mod layers;
+mod llama;
 mod mlp;
 mod optimizer;
 mod presets;
 mod settings;
 mod step;
+mod t5;
 
 pub use presets::{PRESETS, Preset};
 pub use settings::{KEYS, Key, Optimizer, Settings};
@@ -22,10 +25,15 @@ use crate::program::{DType, Program};
 /// A kind of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
+    /// Trained to fill in masked tokens.
+    Bert,
     Gpt,
+    Llama,
     Mlp,
     /// The transformer of PartIR's experiments.
     Partir,
+    /// An encoder and a decoder.
+    T5,
 }
 
 /// A model that can be built.
@@ -50,9 +58,12 @@ impl Model {
     pub fn build(&self) -> Result<Program, String> {
         let settings = self.resolved()?;
         match self.family {
+            Family::Bert => bert::build(&settings),
             Family::Gpt => gpt::build(&settings, gpt::GPT),
+            Family::Llama => llama::build(&settings),
             Family::Mlp => mlp::build(&settings),
             Family::Partir => gpt::build(&settings, gpt::PARTIR),
+            Family::T5 => t5::build(&settings),
         }
     }
 
@@ -65,17 +76,35 @@ impl Model {
         if settings.kv_heads == 0 {
             settings.kv_heads = settings.heads;
         }
+        if settings.decoder_layers == 0 {
+            settings.decoder_layers = settings.layers;
+        }
+        if settings.target_seq == 0 {
+            settings.target_seq = settings.seq;
+        }
         if settings.heads > 0 {
-            divides("heads", settings.heads, "hidden", settings.hidden)?;
             divides("kv_heads", settings.kv_heads, "heads", settings.heads)?;
-            if settings.head_width == 0 {
-                settings.head_width = settings.hidden / settings.heads;
+            if settings.head_width == 0 || !self.family.has_free_head_width() {
+                divides("heads", settings.heads, "hidden", settings.hidden)?;
+                let width = settings.hidden / settings.heads;
+                if ![0, width].contains(&settings.head_width) {
+                    let set = settings.head_width;
+                    return Err(format!("`head_width` = {set} must be {width}, which is `hidden` over `heads`"));
+                }
+                settings.head_width = width;
             }
         }
         if settings.dropout >= 1.0 {
             return Err(format!("`dropout` is {}, must be less than 1", settings.dropout));
         }
         Ok(settings)
+    }
+}
+
+impl Family {
+    /// Whether the heads together may be wider or narrower than the model.
+    fn has_free_head_width(self) -> bool {
+        matches!(self, Family::Llama | Family::T5)
     }
 }
 

@@ -30,6 +30,7 @@ pub struct Settings {
     pub optimizer: Optimizer,
     pub patch: usize,
     pub remat: bool,
+    pub rope_theta: f64,
     pub seq: usize,
     pub steps: usize,
     pub target_seq: usize,
@@ -208,6 +209,12 @@ pub const KEYS: &[Key] = &[
         read: |s, t| flag(&mut s.remat, t),
         show: |s| s.remat.to_string(),
     },
+    Key {
+        name: "rope_theta",
+        about: "base of the wave lengths of rotary positions",
+        read: |s, t| number(&mut s.rope_theta, t),
+        show: |s| s.rope_theta.to_string(),
+    },
     Key { name: "seq", about: "tokens of an example", read: |s, t| size(&mut s.seq, t), show: |s| s.seq.to_string() },
     Key {
         name: "steps",
@@ -285,6 +292,7 @@ impl Default for Settings {
             optimizer: Optimizer::Adam,
             patch: 16,
             remat: false,
+            rope_theta: 10_000.0,
             seq: 0,
             steps: 0,
             target_seq: 0,
