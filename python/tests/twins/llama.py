@@ -42,9 +42,10 @@ def loss(settings, parameters, state, batch):
     for layer in range(settings["layers"]):
         name = f"layers.{layer}"
         normal = rms_norm(parameters, f"{name}.norm1", x, EPSILON)
-        query = rotated(heads(linear(parameters, f"{name}.attn.query", normal), settings["heads"]), settings["rope_theta"])
-        key = rotated(heads(linear(parameters, f"{name}.attn.key", normal), settings["kv_heads"]), settings["rope_theta"])
+        query = heads(linear(parameters, f"{name}.attn.query", normal), settings["heads"])
+        key = heads(linear(parameters, f"{name}.attn.key", normal), settings["kv_heads"])
         value = heads(linear(parameters, f"{name}.attn.value", normal), settings["kv_heads"])
+        query, key = (rotated(part, settings["rope_theta"]) for part in (query, key))
         x = x + linear(parameters, f"{name}.attn.out", merged(attention(query, key, value, causal=True)))
         normal = rms_norm(parameters, f"{name}.norm2", x, EPSILON)
         gate = jax.nn.silu(linear(parameters, f"{name}.mlp.gate", normal))

@@ -161,3 +161,27 @@ fn attend(
     let out = linear(step, &format!("{name}.out"), mixed, settings.hidden, false);
     dropout(step, name, out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::bucket;
+
+    /// The least distance of every bucket, which is where Hugging Face's T5 has it.
+    #[track_caller]
+    fn check(buckets: usize, first: usize, bucket: impl Fn(i64) -> usize, starts: &[i64]) {
+        assert_eq!(bucket(1000), first + buckets - 1);
+        let found = (1..1000).filter(|&distance| bucket(distance) != bucket(distance - 1));
+        assert_eq!(found.collect::<Vec<_>>(), starts);
+    }
+
+    #[test]
+    fn buckets_start_where_they_do_elsewhere() {
+        let both_ways = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91];
+        check(16, 0, |distance| bucket(-distance, true), &both_ways);
+        check(16, 16, |distance| bucket(distance, true), &both_ways);
+        let far = [16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113];
+        let back: Vec<i64> = (1..16).chain(far).collect();
+        check(32, 0, |distance| bucket(-distance, false), &back);
+        check(1, 0, |distance| bucket(distance, false), &[]);
+    }
+}
