@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use meshwright::program::{Argument, ArgumentClass, Op, Program, Role, Type, ValueId};
 use serde_json::json;
 
 use crate::error::{Answer, Error};
-use crate::model::{self, MODEL_HELP, Model};
+use crate::model::{self, Model, ModelArguments};
 use crate::output;
 use crate::table::{Table, bar, count, counted, size, terminal_width};
 use crate::tensors::names;
@@ -18,8 +18,8 @@ use crate::tensors::names;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    #[arg(help = MODEL_HELP)]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArguments,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -32,7 +32,7 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let model = model::load_one(&arguments.model)?;
-    let summary = Summary::new(&arguments.model, &model);
+    let summary = Summary::new(&arguments.model.model, &model);
     if arguments.json {
         output::print_json(&summary.to_json())?;
     } else {

@@ -1,6 +1,7 @@
 //! The `meshwright` command.
 
 mod inspect;
+mod models;
 mod print;
 mod run;
 
@@ -32,13 +33,14 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Inspect(inspect::Arguments),
+    Models(models::Arguments),
     Print(print::Arguments),
     Run(run::Arguments),
 }
 
 const AFTER_HELP: &str = "\
 Examples:
-  meshwright inspect step.mlir.gz        what is in a model
+  meshwright inspect gpt-2.6b            what is in a model
   meshwright run step.mlir --seed 1      evaluate it on generated inputs
   meshwright print step.mlir | less      read it, inlined and cleaned
 
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
     };
     error::finish(match command {
         Command::Inspect(arguments) => inspect::execute(&arguments),
+        Command::Models(arguments) => models::execute(&arguments),
         Command::Print(arguments) => print::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
     })

@@ -1,20 +1,30 @@
-//! Reading a MODEL: a StableHLO text file, plain or compressed, or standard input.
+//! Reading a MODEL: a preset, a StableHLO text file, plain or compressed, or standard input.
 
 use std::fs;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use flate2::read::MultiGzDecoder;
 use meshwright::import::{Diagnostic, Severity, import};
+use meshwright::models::{KEYS, Model as BuiltIn, PRESETS};
 use meshwright::program::Program;
 
 use crate::diagnostics;
 use crate::error::{Error, reason};
 use crate::suggest::nearest;
 
-/// What the MODEL argument of every command says in its help.
-pub(crate) const MODEL_HELP: &str = "StableHLO text file (`.mlir` or `.mlir.gz`), or `-` for standard input";
+/// The MODEL argument of every command, and what can be set of it.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArguments {
+    /// Preset (see `meshwright models`), StableHLO text file (`.mlir` or `.mlir.gz`), or `-` for
+    /// standard input
+    pub(crate) model: PathBuf,
+    /// Change a setting of a preset, such as `layers=4`; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
 
 /// A text with the name it goes by in messages.
 #[derive(Debug)]
@@ -44,9 +54,20 @@ pub(crate) struct Warning {
     pub(crate) line: usize,
 }
 
-/// Reads and imports every module of a MODEL. Errors and warnings go to standard error.
-pub(crate) fn load(path: &Path) -> Result<Vec<Model>, Error> {
+/// Builds a preset, or reads and imports every module of a file. Errors and warnings go to standard
+/// error.
+pub(crate) fn load(arguments: &ModelArguments) -> Result<Vec<Model>, Error> {
+    let path = &arguments.model;
+    // A file of that name comes first: its author knows of it.
+    let preset = path.to_str().filter(|_| !path.exists()).and_then(BuiltIn::preset);
+    if let Some(preset) = preset {
+        return Ok(vec![build(preset, &arguments.settings)?]);
+    }
     let source = read(path)?;
+    if !arguments.settings.is_empty() {
+        let error = Error::new(format!("`{}` is a file, of which nothing can be set", path.display()));
+        return Err(error.hint("`--set` changes a preset; `meshwright models` lists them"));
+    }
     let imported: Vec<_> = source.modules.iter().map(|module| import(&module.text)).collect();
     let diagnostics: Vec<_> = source
         .modules
@@ -64,9 +85,29 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Model>, Error> {
     Ok(models)
 }
 
+/// The training step of a preset with some settings changed.
+fn build(mut preset: BuiltIn, settings: &[String]) -> Result<Model, Error> {
+    for setting in settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            return Err(
+                Error::new(format!("`{setting}` is not of the form KEY=VALUE")).hint("such as `--set layers=4`")
+            );
+        };
+        preset.settings.set(key, value).map_err(|message| {
+            let names = KEYS.iter().map(|row| row.name);
+            let unknown = !KEYS.iter().any(|row| row.name == key);
+            let near = nearest(key, names).filter(|_| unknown).map(|near| format!("did you mean `{near}`?"));
+            Error::new(message).maybe_hint(near)
+        })?;
+    }
+    let program = preset.build().map_err(Error::new)?;
+    Ok(Model { program, warnings: Vec::new() })
+}
+
 /// Like [`load`], for commands whose answer is about one program.
-pub(crate) fn load_one(path: &Path) -> Result<Model, Error> {
-    let mut models = load(path)?;
+pub(crate) fn load_one(arguments: &ModelArguments) -> Result<Model, Error> {
+    let path = &arguments.model;
+    let mut models = load(arguments)?;
     match models.pop() {
         Some(model) if models.is_empty() => Ok(model),
         _ => Err(Error::new(format!("`{}` holds {} modules, one is expected", path.display(), models.len() + 1))
@@ -120,7 +161,7 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
 fn unreadable(path: &Path, error: &io::Error) -> Error {
     let shown = path.display();
     if error.kind() == io::ErrorKind::NotFound {
-        return Error::new(format!("no such file: `{shown}`")).maybe_hint(nearest_file(path));
+        return Error::new(format!("no such file or preset: `{shown}`")).maybe_hint(nearest_model(path));
     }
     if path.is_dir() {
         return Error::new(format!("`{shown}` is a folder, not a file")).hint("name a file in it");
@@ -128,9 +169,12 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
     Error::new(format!("cannot read `{shown}`: {}", reason(error)))
 }
 
-/// Points at the file of that folder whose name is nearest.
-fn nearest_file(path: &Path) -> Option<String> {
+/// Points at the preset or at the file of that folder whose name is nearest.
+fn nearest_model(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
+    if let Some(preset) = nearest(path.to_str()?, PRESETS.iter().map(|preset| preset.name)) {
+        return Some(format!("did you mean `{preset}`?"));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
     let names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();

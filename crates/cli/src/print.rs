@@ -6,15 +6,15 @@ use clap::Args;
 use meshwright::program::{self, AttentionForm, PrintOptions, Program};
 
 use crate::error::{Answer, Error};
-use crate::model::{self, MODEL_HELP};
+use crate::model::{self, ModelArguments};
 use crate::output::{self, Overwrite};
 
 /// Print a model as StableHLO, with calls inlined and dead code gone
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    #[arg(help = MODEL_HELP)]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArguments,
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,

@@ -9,7 +9,7 @@ use meshwright::program::{LocationId, Program};
 use serde_json::json;
 
 use crate::error::{Answer, Error};
-use crate::model::{self, MODEL_HELP, Model};
+use crate::model::{self, Model, ModelArguments};
 use crate::output::{self, Overwrite};
 use crate::table::{count, counted};
 use crate::tensors;
@@ -22,8 +22,8 @@ use crate::tensors;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    #[arg(help = MODEL_HELP)]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArguments,
     /// Seed of the generated inputs
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,

@@ -7,4 +7,6 @@ pub mod program;
 
 pub mod import;
 
+pub mod models;
+
 pub mod interpret;

@@ -1,0 +1,215 @@
+//! Parts that several families are made of.
+
+use super::step::Step;
+use crate::program::{Attention, Binary, DType, Dims, Direction, Gather, Type, Unary, ValueId};
+
+/// `x w + b`: the last dimension of `x` becomes `outputs`. Parameters `name.weight` and `name.bias`.
+pub(super) fn linear(step: &mut Step<'_>, name: &str, x: ValueId, outputs: usize, bias: bool) -> ValueId {
+    let mut shape = step.builder.shape(x);
+    let inputs = shape[shape.len() - 1];
+    let weight = step.parameter(&format!("{name}.weight"), &[inputs, outputs]);
+    let product = step.builder.matmul(x, weight);
+    if !bias {
+        return product;
+    }
+    let last = shape.len() - 1;
+    shape[last] = outputs;
+    let bias = step.parameter(&format!("{name}.bias"), &[outputs]);
+    let bias = step.builder.broadcast_last(bias, &shape);
+    step.builder.plus(product, bias)
+}
+
+/// Mean and variance over the last dimension taken out, then scale and, where asked for, offset.
+/// Computed in `f32` or wider. Parameters `name.scale` and `name.bias`.
+pub(super) fn layer_norm(step: &mut Step<'_>, name: &str, x: ValueId, bias: bool) -> ValueId {
+    layer_norm_with(step, name, x, bias, 1e-5)
+}
+
+/// [`layer_norm`] with another term added to the variance.
+pub(super) fn layer_norm_with(step: &mut Step<'_>, name: &str, x: ValueId, bias: bool, epsilon: f64) -> ValueId {
+    let dtype = step.builder.dtype(x);
+    let stored = step.stored_dtype();
+    let wide = step.builder.convert(x, stored);
+    let shape = step.builder.shape(wide);
+    let last = shape.len() - 1;
+    let mean = step.builder.mean(wide, &[last]);
+    let mean = step.builder.broadcast_along(mean, &shape, last);
+    let centered = step.builder.minus(wide, mean);
+    let square = step.builder.times(centered, centered);
+    let variance = step.builder.mean(square, &[last]);
+    let normal = divided_by_root(step, centered, variance, epsilon);
+    let scale = step.stored_parameter(&format!("{name}.scale"), &[shape[last]]);
+    let scale = step.builder.broadcast_last(scale, &shape);
+    let mut result = step.builder.times(normal, scale);
+    if bias {
+        let bias = step.stored_parameter(&format!("{name}.bias"), &[shape[last]]);
+        let bias = step.builder.broadcast_last(bias, &shape);
+        result = step.builder.plus(result, bias);
+    }
+    step.builder.convert(result, dtype)
+}
+
+/// The root mean square over the last dimension taken out, then scale. Parameter `name.scale`.
+pub(super) fn rms_norm(step: &mut Step<'_>, name: &str, x: ValueId, epsilon: f64) -> ValueId {
+    let dtype = step.builder.dtype(x);
+    let stored = step.stored_dtype();
+    let wide = step.builder.convert(x, stored);
+    let shape = step.builder.shape(wide);
+    let last = shape.len() - 1;
+    let square = step.builder.times(wide, wide);
+    let variance = step.builder.mean(square, &[last]);
+    let normal = divided_by_root(step, wide, variance, epsilon);
+    let scale = step.stored_parameter(&format!("{name}.scale"), &[shape[last]]);
+    let scale = step.builder.broadcast_last(scale, &shape);
+    let result = step.builder.times(normal, scale);
+    step.builder.convert(result, dtype)
+}
+
+/// `x / sqrt(variance + epsilon)`, the variance one per row of the last dimension.
+fn divided_by_root(step: &mut Step<'_>, x: ValueId, variance: ValueId, epsilon: f64) -> ValueId {
+    let shape = step.builder.shape(x);
+    let sum = step.builder.plus_number(variance, epsilon);
+    let factor = step.builder.unary(Unary::Rsqrt, sum);
+    let factor = step.builder.broadcast_along(factor, &shape, shape.len() - 1);
+    step.builder.times(x, factor)
+}
+
+/// Gaussian error linear unit in its tanh form.
+pub(super) fn gelu(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let b = &mut step.builder;
+    let square = b.times(x, x);
+    let cube = b.times(square, x);
+    let cube = b.times_number(cube, 0.044_715);
+    let inner = b.plus(x, cube);
+    let inner = b.times_number(inner, (2.0 / std::f64::consts::PI).sqrt());
+    let tanh = b.unary(Unary::Tanh, inner);
+    let sum = b.plus_number(tanh, 1.0);
+    let half = b.times_number(x, 0.5);
+    b.times(half, sum)
+}
+
+/// Gaussian error linear unit as it is defined: `x / 2 * (1 + erf(x / sqrt(2)))`.
+pub(super) fn exact_gelu(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let b = &mut step.builder;
+    let inner = b.times_number(x, std::f64::consts::FRAC_1_SQRT_2);
+    let erf = b.unary(Unary::Erf, inner);
+    let sum = b.plus_number(erf, 1.0);
+    let half = b.times_number(x, 0.5);
+    b.times(half, sum)
+}
+
+pub(super) fn relu(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let zero = step.builder.full_like(x, 0.0);
+    step.builder.binary(Binary::Maximum, x, zero)
+}
+
+/// `x * logistic(x)`.
+pub(super) fn silu(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let logistic = step.builder.unary(Unary::Logistic, x);
+    step.builder.times(x, logistic)
+}
+
+/// Splits the last dimension of (batch, seq, heads * width) into heads and brings them forward:
+/// (batch, heads, seq, width).
+pub(super) fn split_heads(step: &mut Step<'_>, x: ValueId, heads: usize) -> ValueId {
+    let shape = step.builder.shape(x);
+    let split = step.builder.reshape(x, &[shape[0], shape[1], heads, shape[2] / heads]);
+    step.builder.transpose(split, &[0, 2, 1, 3])
+}
+
+/// A [`linear`] layer whose outputs are split into heads: (batch, heads, seq, `head_width`).
+pub(super) fn linear_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize, bias: bool) -> ValueId {
+    let joint = linear(step, name, x, heads * step.settings.head_width, bias);
+    split_heads(step, joint, heads)
+}
+
+/// The other way round: (batch, heads, seq, width) to (batch, seq, heads * width).
+pub(super) fn merge_heads(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let shape = step.builder.shape(x);
+    let back = step.builder.transpose(x, &[0, 2, 1, 3]);
+    step.builder.reshape(back, &[shape[0], shape[2], shape[1] * shape[3]])
+}
+
+/// Attention of (batch, heads, seq, width) tensors, scaled by the root of the width.
+pub(super) fn attention(step: &mut Step<'_>, query: ValueId, key: ValueId, value: ValueId, causal: bool) -> ValueId {
+    let width = step.builder.shape(query)[3];
+    let scale = 1.0 / (width as f64).sqrt();
+    // The backward pass reads the statistics.
+    let attention = Attention { scale, causal, bias: false, statistics: true };
+    step.builder.attention(&[query, key, value], attention)[0]
+}
+
+/// Scores of all tokens of the vocabulary, by the embedding that tokens came in by where it is
+/// `tied`, else by parameter `head.weight`.
+pub(super) fn logits(step: &mut Step<'_>, x: ValueId, embedding: ValueId) -> ValueId {
+    if !step.settings.tied {
+        return linear(step, "head", x, step.settings.vocab, false);
+    }
+    let dtype = step.builder.dtype(x);
+    let last = step.builder.shape(x).len() - 1;
+    step.builder.dot(x, embedding, [&[], &[]], [&[last], &[1]], dtype)
+}
+
+/// The mean over all tokens of minus the log of the probability of the right one. `logits` end in
+/// the dimension of the vocabulary, which `labels` do not have. Computed in `f32` or wider.
+pub(super) fn cross_entropy(step: &mut Step<'_>, logits: ValueId, labels: ValueId) -> ValueId {
+    let losses = token_losses(step, logits, labels);
+    let dims: Dims = (0..step.builder.shape(losses).len()).collect();
+    step.builder.mean(losses, &dims)
+}
+
+/// Minus the log of the probability of the right token, for each token.
+pub(super) fn token_losses(step: &mut Step<'_>, logits: ValueId, labels: ValueId) -> ValueId {
+    let stored = step.stored_dtype();
+    let logits = step.builder.convert(logits, stored);
+    let shape = step.builder.shape(logits);
+    let last = shape.len() - 1;
+    let largest = step.builder.maximum(logits, &[last]);
+    // The largest is taken out again, so nothing depends on it and no gradient need go through it.
+    let largest = step.builder.without_gradient(largest);
+    let spread = step.builder.broadcast_along(largest, &shape, last);
+    let shifted = step.builder.minus(logits, spread);
+    let exponentials = step.builder.unary(Unary::Exponential, shifted);
+    let sum = step.builder.sum(exponentials, &[last]);
+    let logarithm = step.builder.unary(Unary::Log, sum);
+    let right = take_last(step, shifted, labels);
+    step.builder.minus(logarithm, right)
+}
+
+/// For each label, the element of the last dimension that it names.
+pub(super) fn take_last(step: &mut Step<'_>, x: ValueId, labels: ValueId) -> ValueId {
+    let shape = step.builder.shape(x);
+    let last = shape.len() - 1;
+    let mut index_shape = step.builder.shape(labels);
+    index_shape.push(1);
+    let indices = step.builder.reshape(labels, &index_shape);
+    let batch: Dims = (0..last).collect();
+    let gather = Gather {
+        offset_dims: Dims::new(),
+        collapsed_slice_dims: Dims::from_slice(&[last]),
+        operand_batching_dims: batch.clone(),
+        start_indices_batching_dims: batch,
+        start_index_map: Dims::from_slice(&[last]),
+        index_vector_dim: last,
+        slice_sizes: shape.iter().map(|_| 1).collect(),
+        indices_are_sorted: false,
+    };
+    step.builder.gather(x, indices, gather)
+}
+
+/// Drops activations by a mask from random bits, where dropout is set; `name` names the key, which
+/// is part of the batch.
+pub(super) fn dropout(step: &mut Step<'_>, name: &str, x: ValueId) -> ValueId {
+    let rate = step.settings.dropout;
+    if rate == 0.0 {
+        return x;
+    }
+    let key = step.input(&format!("key.{name}"), Type::new(DType::U64, &[2]));
+    let shape = step.builder.shape(x);
+    let bits = step.builder.random_bits(key, &shape);
+    let limit = step.builder.full(&Type::new(DType::U32, &shape), (rate * f64::from(u32::MAX)).floor());
+    let keep = step.builder.compare(Direction::GreaterOrEqual, bits, limit);
+    let scaled = step.builder.times_number(x, 1.0 / (1.0 - rate));
+    let zero = step.builder.full_like(x, 0.0);
+    step.builder.select(keep, scaled, zero)
+}

@@ -1,0 +1,135 @@
+//! A training step around a forward pass: parameters in, loss, gradients, update, parameters out.
+
+use super::builder::Builder;
+use super::gradient::gradients;
+use super::optimizer;
+use super::settings::{Optimizer, Settings};
+use crate::program::{DType, Program, Type, ValueId};
+
+/// A step under construction: the forward pass adds to `builder` and asks for parameters and inputs.
+#[derive(Debug)]
+pub(super) struct Step<'s> {
+    pub(super) builder: Builder,
+    pub(super) settings: &'s Settings,
+    parameters: Vec<Parameter>,
+    /// State that the forward pass updates itself, such as running statistics, with its next value.
+    kept: Vec<(Parameter, ValueId)>,
+    inputs: Vec<ValueId>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Parameter {
+    /// Without `params.` in front.
+    pub(super) name: String,
+    /// As it is stored: `f32`, or `f64` where that is computed in.
+    pub(super) value: ValueId,
+}
+
+impl<'s> Step<'s> {
+    pub(super) fn new(name: &str, settings: &'s Settings) -> Step<'s> {
+        Step { builder: Builder::new(name), settings, parameters: Vec::new(), kept: Vec::new(), inputs: Vec::new() }
+    }
+
+    /// A parameter, in the type of computation.
+    pub(super) fn parameter(&mut self, name: &str, shape: &[usize]) -> ValueId {
+        let stored = self.stored_parameter(name, shape);
+        let dtype = self.settings.dtype;
+        self.builder.convert(stored, dtype)
+    }
+
+    /// A parameter as it is stored, for what is computed in `f32` whatever the type of computation:
+    /// norms, gates.
+    pub(super) fn stored_parameter(&mut self, name: &str, shape: &[usize]) -> ValueId {
+        let value = self.builder.argument(format!("params.{name}"), Type::new(self.stored_dtype(), shape));
+        self.parameters.push(Parameter { name: name.to_owned(), value });
+        value
+    }
+
+    /// The type that parameters and optimizer state are stored in.
+    pub(super) fn stored_dtype(&self) -> DType {
+        if self.settings.dtype == DType::F64 { DType::F64 } else { DType::F32 }
+    }
+
+    /// State that the forward pass reads; [`keep`](Step::keep) gives its next value.
+    pub(super) fn state(&mut self, name: &str, ty: Type) -> ValueId {
+        self.builder.argument(format!("state.{name}"), ty)
+    }
+
+    pub(super) fn keep(&mut self, name: &str, value: ValueId, next: ValueId) {
+        self.kept.push((Parameter { name: name.to_owned(), value }, next));
+    }
+
+    /// Part of the batch.
+    pub(super) fn input(&mut self, name: &str, ty: Type) -> ValueId {
+        let value = self.builder.argument(format!("batch.{name}"), ty);
+        self.inputs.push(value);
+        value
+    }
+
+    /// A layer, recomputed in the backward pass where that is set.
+    pub(super) fn layer<T>(&mut self, name: &str, build: impl FnOnce(&mut Step<'s>) -> T) -> T {
+        let start = self.settings.remat.then(|| self.builder.start_block());
+        let outer = self.builder.enter(name);
+        let made = build(self);
+        self.builder.leave(outer);
+        if let Some(start) = start {
+            self.builder.end_block(start);
+        }
+        made
+    }
+
+    /// Everything that `build` adds stands in the scope `name`.
+    pub(super) fn scoped<T>(&mut self, name: &str, build: impl FnOnce(&mut Step<'s>) -> T) -> T {
+        let outer = self.builder.enter(name);
+        let made = build(self);
+        self.builder.leave(outer);
+        made
+    }
+
+    /// The whole step: gradients of the loss, the update, and the results.
+    pub(super) fn finish(mut self, loss: ValueId) -> Result<Program, String> {
+        let of: Vec<ValueId> = self.parameters.iter().map(|parameter| parameter.value).collect();
+        let found = gradients(&mut self.builder, loss, &of)?;
+        let mut results: Vec<(String, ValueId)> = Vec::new();
+        if self.settings.optimizer == Optimizer::None {
+            let named = self.parameters.iter().zip(&found);
+            results.extend(named.map(|(parameter, &gradient)| (format!("grads.{}", parameter.name), gradient)));
+        } else {
+            optimizer::update(&mut self.builder, self.settings, &self.parameters, &found, &mut results);
+        }
+        results.extend(self.kept.iter().map(|(state, next)| (format!("state.{}", state.name), *next)));
+        let loss = self.builder.convert(loss, self.stored_dtype());
+        results.push(("loss".to_owned(), loss));
+        Ok(self.finish_with(results))
+    }
+
+    /// A program with these results and the arguments in order: parameters, other state, inputs.
+    pub(super) fn finish_with(self, results: Vec<(String, ValueId)>) -> Program {
+        let mut builder = self.builder;
+        for (name, value) in results {
+            builder.result(name, value);
+        }
+        let mut program = builder.program;
+        let body = program.body;
+        let values = std::mem::take(&mut program.regions[body].arguments);
+        let arguments = std::mem::take(&mut program.arguments);
+        let mut order: Vec<usize> = (0..arguments.len()).collect();
+        order.sort_by_key(|&index| place(&arguments[index].name));
+        program.regions[body].arguments = order.iter().map(|&index| values[index]).collect();
+        program.arguments = order.into_iter().map(|index| arguments[index].clone()).collect();
+        donate(&mut program);
+        program.compact()
+    }
+}
+
+fn place(name: &str) -> usize {
+    let prefixes = ["params.", "opt.", "state."];
+    prefixes.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(prefixes.len())
+}
+
+/// State is overwritten by its next value, which has the same name.
+fn donate(program: &mut Program) {
+    for argument in &mut program.arguments {
+        argument.alias = program.results.iter().position(|result| result.name == argument.name);
+    }
+}

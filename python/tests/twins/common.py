@@ -1,0 +1,48 @@
+"""Parts that several twins are made of."""
+
+import jax
+import jax.numpy as jnp
+
+
+def linear(parameters, name, x):
+    product = x @ parameters[f"{name}.weight"]
+    bias = parameters.get(f"{name}.bias")
+    return product if bias is None else product + bias
+
+
+def layer_norm(parameters, name, x, epsilon=1e-5):
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+    normal = (x - mean) / jnp.sqrt(variance + epsilon) * parameters[f"{name}.scale"]
+    bias = parameters.get(f"{name}.bias")
+    return normal if bias is None else normal + bias
+
+
+def rms_norm(parameters, name, x, epsilon):
+    return x / jnp.sqrt((x**2).mean(axis=-1, keepdims=True) + epsilon) * parameters[f"{name}.scale"]
+
+
+def attention(query, key, value, causal=False, bias=None, scale=None):
+    """Of (batch, seq, heads, width) tensors; keys may have fewer heads."""
+    share = query.shape[2] // key.shape[2]
+    key, value = (jnp.repeat(x, share, axis=2) for x in (key, value))
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = jnp.einsum("bqhd,bkhd->bhqk", query, key) * scale
+    if bias is not None:
+        scores = scores + bias
+    if causal:
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
+    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores, axis=-1), value)
+
+
+def heads(x, count):
+    return x.reshape(*x.shape[:2], count, -1)
+
+
+def merged(x):
+    return x.reshape(*x.shape[:2], -1)
+
+
+def cross_entropy(logits, labels):
+    logarithms = jax.nn.log_softmax(logits, axis=-1)
+    return -jnp.take_along_axis(logarithms, labels[..., None], axis=-1).mean()
