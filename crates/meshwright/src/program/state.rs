@@ -91,27 +91,30 @@ impl Pairing<'_> {
     }
 
     /// Pairs of the same type whose paths end alike, those of the largest common subtrees first.
+    /// Of each result only the arguments that share the longest ending count.
     fn candidates_by_path(&self) -> Vec<(usize, usize)> {
         let program = self.program;
-        let arguments: Vec<Vec<&str>> = program.arguments.iter().map(|argument| parts(&argument.name)).collect();
-        let results: Vec<Vec<&str>> = program.results.iter().map(|result| result_parts(&result.name)).collect();
-        // Only leaves of the same name can pair.
-        let mut by_leaf: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-        for (index, path) in arguments.iter().enumerate() {
-            if let Some(&leaf) = path.last() {
-                by_leaf.entry(leaf).or_default().push(index);
+        let mut by_ending: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+        for (index, argument) in program.arguments.iter().enumerate() {
+            for ending in endings(&argument.name) {
+                by_ending.entry(ending).or_default().push(index);
             }
         }
-        let mut positions: FxHashMap<(&[&str], &[&str]), usize> = FxHashMap::default();
+        // Subtrees are told apart by what stands before the common ending on both sides.
+        let mut positions: FxHashMap<(&str, &str), usize> = FxHashMap::default();
         let mut subtrees: Vec<Subtrees> = Vec::new();
-        for (result, path) in results.iter().enumerate() {
-            let Some(candidates) = path.last().and_then(|leaf| by_leaf.get(leaf)) else { continue };
-            for &argument in candidates {
-                if !self.same_type(argument, result) {
-                    continue;
-                }
-                let common = common_suffix(&arguments[argument], path);
-                let key = (&arguments[argument][..arguments[argument].len() - common], &path[..path.len() - common]);
+        for (result, info) in program.results.iter().enumerate() {
+            let name = info.name.strip_prefix("result.").unwrap_or(&info.name);
+            let shared = endings(name).find_map(|ending| {
+                let arguments = by_ending.get(ending)?;
+                let fitting = arguments.iter().copied().filter(|&argument| self.same_type(argument, result));
+                let fitting: Vec<usize> = fitting.collect();
+                (!fitting.is_empty()).then_some((ending, fitting))
+            });
+            let Some((ending, arguments)) = shared else { continue };
+            for argument in arguments {
+                let argument_name = &program.arguments[argument].name;
+                let key = (&argument_name[..argument_name.len() - ending.len()], &name[..name.len() - ending.len()]);
                 let position = *positions.entry(key).or_insert(subtrees.len());
                 if position == subtrees.len() {
                     subtrees.push(Subtrees::default());
@@ -156,21 +159,10 @@ impl Pairing<'_> {
     }
 }
 
-fn parts(name: &str) -> Vec<&str> {
-    name.split('.').filter(|part| !part.is_empty()).collect()
-}
-
-/// JAX starts the names of results with `result`.
-fn result_parts(name: &str) -> Vec<&str> {
-    let mut parts = parts(name);
-    if parts.first() == Some(&"result") {
-        parts.remove(0);
-    }
-    parts
-}
-
-fn common_suffix(left: &[&str], right: &[&str]) -> usize {
-    left.iter().rev().zip(right.iter().rev()).take_while(|(left, right)| left == right).count()
+/// A dotted name and what is left of it as parts are taken off its front: `a.b.c`, `b.c`, `c`.
+fn endings(name: &str) -> impl Iterator<Item = &str> {
+    let rests = std::iter::successors(Some(name), |rest| rest.split_once('.').map(|(_, after)| after));
+    rests.filter(|rest| !rest.is_empty())
 }
 
 /// A result whose history is longer than this is no update of a state.
