@@ -39,6 +39,12 @@ fn presets_have_the_published_parameters() {
         ("gpt-39b", 39e9, 0.01),
         ("gpt-175b", 175e9, 0.01),
         ("gpt-1t", 1e12, 0.02),
+        ("moe-380m", 0.38e9, 0.05),
+        ("moe-1.3b", 1.3e9, 0.05),
+        ("moe-2.4b", 2.4e9, 0.05),
+        ("moe-10b", 10e9, 0.05),
+        ("moe-27b", 27e9, 0.05),
+        ("moe-70b", 70e9, 0.05),
     ];
     for &(name, expected, tolerance) in published {
         let count = parameter_count(&preset(name).build().expect("a preset builds")) as f64;

@@ -6,9 +6,11 @@
 pub mod builder;
 pub mod gradient;
 
+mod experts;
 mod gpt;
 mod layers;
 mod mlp;
+mod moe;
 mod optimizer;
 mod presets;
 mod settings;
@@ -24,6 +26,8 @@ use crate::program::{DType, Program};
 pub enum Family {
     Gpt,
     Mlp,
+    /// GShard: a GPT with experts in every second layer.
+    Moe,
     /// The transformer of PartIR's experiments.
     Partir,
 }
@@ -52,6 +56,7 @@ impl Model {
         match self.family {
             Family::Gpt => gpt::build(&settings, gpt::GPT),
             Family::Mlp => mlp::build(&settings),
+            Family::Moe => moe::build(&settings),
             Family::Partir => gpt::build(&settings, gpt::PARTIR),
         }
     }
