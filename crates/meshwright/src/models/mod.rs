@@ -6,9 +6,11 @@
 pub mod builder;
 pub mod gradient;
 
+mod decode;
 mod experts;
 mod gpt;
 mod layers;
+mod mixtral;
 mod mlp;
 mod moe;
 mod optimizer;
@@ -24,7 +26,10 @@ use crate::program::{DType, Program};
 /// A kind of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
+    /// Decoding with the transformer of PartIR's experiments.
+    Decode,
     Gpt,
+    Mixtral,
     Mlp,
     /// GShard: a GPT with experts in every second layer.
     Moe,
@@ -50,11 +55,13 @@ impl Model {
         Some(Model { family: preset.family, settings })
     }
 
-    /// The whole training step. The error says which settings do not go together.
+    /// The whole program: a training step but for decoding. The error says which settings do not go together.
     pub fn build(&self) -> Result<Program, String> {
         let settings = self.resolved()?;
         match self.family {
+            Family::Decode => decode::build(&settings),
             Family::Gpt => gpt::build(&settings, gpt::GPT),
+            Family::Mixtral => mixtral::build(&settings),
             Family::Mlp => mlp::build(&settings),
             Family::Moe => moe::build(&settings),
             Family::Partir => gpt::build(&settings, gpt::PARTIR),
