@@ -17,7 +17,9 @@ const ROTARY_BASE: f64 = 1e6;
 
 pub(super) fn build(settings: &Settings) -> Result<Program, String> {
     check(settings)?;
-    super::divides("2", 2, "head_width", settings.head_width)?;
+    if !settings.head_width.is_multiple_of(2) {
+        return Err(format!("`head_width` = {} must be even, for rotary positions", settings.head_width));
+    }
     let mut step = Step::new("mixtral", settings);
     let tokens_type = Type::new(DType::I32, &[settings.batch, settings.seq]);
     let tokens = step.input("tokens", tokens_type.clone());
