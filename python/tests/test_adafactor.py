@@ -44,13 +44,13 @@ def test_parameters_after_steps_are_those_of_the_definition(meshwright, tmp_path
     with jax.enable_x64(True):
         function = functools.partial(twin.loss, settings)
         batch = part(values, "batch.")
-        batch = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in batch.items()}
+        floats = {name: value.astype(np.float64) for name, value in batch.items() if value.dtype == np.float32}
         parameters = {name: jnp.asarray(value, np.float64) for name, value in part(values, "params.").items()}
         memory = dict.fromkeys(parameters)
         for count in (1, 2):
             found = built_in.run(values)
             values = values | {name: value for name, value in found.items() if name in values}
-            gradients = jax.grad(function, has_aux=True)(parameters, {}, batch)[0]
+            gradients = jax.grad(function, has_aux=True)(parameters, {}, batch | floats)[0]
             for name, gradient in gradients.items():
                 parameters[name], memory[name] = moved(parameters[name], gradient, memory[name], count)
     for name, value in parameters.items():

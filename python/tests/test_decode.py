@@ -32,8 +32,8 @@ def logits_and_caches(settings, parameters, tokens):
         query, key, value = (heads(part, settings["heads"]) for part in jnp.split(joint, 3, axis=-1))
         caches[f"{name}.key"], caches[f"{name}.value"] = key, value
         x = x + linear(parameters, f"{name}.attn.out", merged(attention(query, key, value, causal=True)))
-        up = jax.nn.gelu(linear(parameters, f"{name}.mlp.up", layer_norm(parameters, f"{name}.norm2", x)), approximate=True)
-        x = x + linear(parameters, f"{name}.mlp.down", up)
+        up = linear(parameters, f"{name}.mlp.up", layer_norm(parameters, f"{name}.norm2", x))
+        x = x + linear(parameters, f"{name}.mlp.down", jax.nn.gelu(up, approximate=True))
     x = layer_norm(parameters, "norm", x)[:, -1]
     return (linear(parameters, "head", x) if "head.weight" in parameters else x @ parameters["embedding"].T), caches
 

@@ -3,25 +3,27 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 
 def chosen_weights(settings, gates):
-    """The weight of each expert for tokens in order, (tokens, experts): two each, while there is room."""
+    """The weight of each expert for tokens in order, (tokens, experts), while there is room; and first choices."""
+    count = settings.get("experts_per_token", 2)
     groups = gates.reshape(-1, settings["expert_group"], settings["experts"])
     capacity = math.ceil(settings["capacity_factor"] * settings["expert_group"] / settings["experts"])
     kept = np.zeros(groups.shape)
     order = np.argsort(-np.asarray(jax.lax.stop_gradient(groups)), axis=-1, kind="stable")
     for group in range(len(groups)):
         placed = np.zeros(settings["experts"], int)
-        for choice in range(2):
+        for choice in range(count):
             for token in range(settings["expert_group"]):
                 expert = order[group, token, choice]
                 kept[group, token, expert] = placed[expert] < capacity
                 placed[expert] += 1
-    chosen = jax.nn.one_hot(order[..., :2], settings["experts"]).sum(axis=-2)
-    weights = groups * chosen / (groups * chosen).sum(axis=-1, keepdims=True)
+    chosen = jax.nn.one_hot(order[..., :count], settings["experts"]).sum(axis=-2)
+    weights = groups * chosen
+    if count > 1:
+        weights = weights / weights.sum(axis=-1, keepdims=True)
     return (weights * kept).reshape(gates.shape), jax.nn.one_hot(order[..., 0], settings["experts"])
 
 

@@ -24,6 +24,7 @@ CASES = {
     "moe": ("moe-380m", SMALL),
     "moe_full": ("moe-380m", SMALL | {"capacity_factor": 0.9}),
     "moe_roomy": ("moe-380m", SMALL | {"capacity_factor": 4.0}),
+    "moe_single": ("moe-380m", SMALL | {"experts_per_token": 1, "capacity_factor": 1.0}),
     "moe_remat": ("moe-380m", SMALL | {"expert_group": 12, "remat": "true"}),
 }
 

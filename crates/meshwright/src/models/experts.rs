@@ -8,6 +8,7 @@
 
 use smallvec::SmallVec;
 
+use super::builder::Builder;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{Binary, DType, Direction, Op, Shape, Type, Unary, ValueId, Window};
@@ -62,12 +63,11 @@ pub(super) fn route(step: &mut Step<'_>, name: &str, x: ValueId) -> Routing {
         let logits = step.builder.matmul(wide, weight);
         let gates = softmax(step, logits);
         let choices = choose(step, gates);
-        let mut combine: Option<ValueId> = None;
-        for choice in &choices {
+        let mut combine = place(step, &choices[0]);
+        for choice in &choices[1..] {
             let placed = place(step, choice);
-            combine = Some(combine.map_or(placed, |sum| step.builder.plus(sum, placed)));
+            combine = step.builder.plus(combine, placed);
         }
-        let combine = combine.unwrap_or(gates);
         let zero = step.builder.full_like(combine, 0.0);
         let stands = step.builder.compare(Direction::NotEqual, combine, zero);
         let dispatch = step.builder.convert(stands, settings.dtype);
@@ -90,8 +90,7 @@ struct Choice {
 fn choose(step: &mut Step<'_>, gates: ValueId) -> Vec<Choice> {
     let count = step.settings.experts_per_token;
     let b = &mut step.builder;
-    let ty = b.ty(gates);
-    let shape = ty.shape.clone();
+    let shape = b.shape(gates);
     let chosen = b.op(Op::TopK { k: count }, &[gates], &[])[1];
     let numbers = b.iota(&Type::new(DType::I32, &shape), 2);
     let zeros = b.full_like(gates, 0.0);
@@ -128,7 +127,7 @@ fn choose(step: &mut Step<'_>, gates: ValueId) -> Vec<Choice> {
 }
 
 /// Sums along the tokens, each with its own element in.
-fn running_sum(b: &mut super::builder::Builder, ones: ValueId) -> ValueId {
+fn running_sum(b: &mut Builder, ones: ValueId) -> ValueId {
     let tokens = b.shape(ones)[1];
     let window = Window {
         sizes: Shape::from_slice(&[1, tokens, 1]),
