@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use meshwright::models::{Model, PRESETS, parameter_count};
+use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
+use meshwright::models::{Family, Model, PRESETS, parameter_count};
+use meshwright::program::{DType, Op, Operation, ResultInfo, ValueId};
 
 #[track_caller]
 fn preset(name: &str) -> Model {
@@ -19,9 +21,24 @@ fn every_preset_builds_a_program_that_verifies() {
         program.verify().expect("a built program is well formed");
         let pairs = program.state_pairs();
         for (argument, pair) in program.arguments.iter().zip(&pairs) {
-            let is_state = ["params.", "opt.", "state."].iter().any(|prefix| argument.name.starts_with(prefix));
+            // Decoding only reads its parameters.
+            let is_state = row.family != Family::Decode
+                && ["params.", "opt.", "state."].iter().any(|prefix| argument.name.starts_with(prefix));
             let next = pair.map(|result| program.results[result].name.as_str());
             assert_eq!(next, is_state.then_some(argument.name.as_str()), "{}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_preset_builds_recomputed_and_in_half_precision() {
+    for row in PRESETS {
+        for (key, value) in [("remat", "true"), ("dtype", "bf16"), ("dtype", "f16")] {
+            let mut model = preset(row.name);
+            model.settings.layers = model.settings.layers.min(2);
+            model.settings.set(key, value).expect("a value of the key");
+            let program = model.build().expect("a preset's settings go together");
+            program.verify().expect("a built program is well formed");
         }
     }
 }
@@ -47,6 +64,13 @@ fn presets_have_the_published_parameters() {
         ("llama3-70b", 70_553_706_496.0, 0.0),
         ("llama3-405b", 405_853_388_800.0, 0.0),
         ("t5-large", 737_668_096.0, 0.0), // Hugging Face `T5ForConditionalGeneration`
+        ("mixtral-8x7b", 46_702_792_704.0, 0.0), // Hugging Face `mistralai/Mixtral-8x7B-v0.1`
+        ("moe-380m", 0.38e9, 0.05),
+        ("moe-1.3b", 1.3e9, 0.05),
+        ("moe-2.4b", 2.4e9, 0.05),
+        ("moe-10b", 10e9, 0.05),
+        ("moe-27b", 27e9, 0.05),
+        ("moe-70b", 70e9, 0.05),
     ];
     for &(name, expected, tolerance) in published {
         let count = parameter_count(&preset(name).build().expect("a preset builds")) as f64;
@@ -58,7 +82,8 @@ fn presets_have_the_published_parameters() {
 fn every_family_takes_the_settings_that_all_have() {
     let mut seen = Vec::new();
     for row in PRESETS {
-        if seen.contains(&row.family) {
+        // Decoding drops nothing, and says so.
+        if seen.contains(&row.family) || row.family == Family::Decode {
             continue;
         }
         seen.push(row.family);
@@ -101,6 +126,13 @@ fn settings_that_do_not_go_together_are_refused() {
     let problem = model.build().expect_err("heads wider than the model");
     assert_eq!(problem, "`head_width` = 100 must be 64, which is `hidden` over `heads`");
     assert_eq!(model.settings.set("haeds", "8").expect_err("no key"), "there is no setting `haeds`");
+    refused("moe-380m", &[("experts_per_token", "9")], "`experts_per_token` = 9 is more than `experts` = 8");
+    let problem = "`expert_group` = 1000 does not divide `batch * seq` = 1048576";
+    refused("mixtral-8x7b", &[("expert_group", "1000")], problem);
+    let problem = "`head_width` = 31 is odd: rotary positions turn its two halves";
+    refused("mixtral-8x7b", &[("head_width", "31")], problem);
+    let problem = "`steps` = 1536 must be at least 1 and at most `seq` = 1024, the room of the caches";
+    refused("it32", &[("seq", "1024")], problem);
     let problem = model.settings.set("layers", "many").expect_err("no number");
     assert_eq!(problem, "`many` is no value for `layers` (layers)");
     let mut model = preset("llama3-8b");
@@ -109,4 +141,76 @@ fn settings_that_do_not_go_together_are_refused() {
     assert_eq!(problem, "`head_width` = 65 is odd: rotary positions turn its two halves");
     model.settings.kv_heads = 5;
     assert_eq!(model.build().expect_err("5 heads"), "`kv_heads` = 5 does not divide `heads` = 32");
+}
+
+#[track_caller]
+fn refused(name: &str, settings: &[(&str, &str)], expected: &str) {
+    let mut model = preset(name);
+    for (key, value) in settings {
+        model.settings.set(key, value).expect("a value of the key");
+    }
+    assert_eq!(model.build().expect_err("settings that do not go together"), expected);
+}
+
+#[test]
+fn decoding_is_a_loop_of_known_length() {
+    let program = preset("it32").build().expect("a preset builds");
+    let loops = program.ops.ids().filter(|&op| program.ops[op].op == Op::While);
+    let trips: Vec<usize> = loops.filter_map(|op| program.counted_loop(op)).map(|counted| counted.trips).collect();
+    assert_eq!(trips, [1536]);
+}
+
+#[test]
+fn dropout_keeps_the_share_it_is_set_to() {
+    let mut model = preset("gpt2");
+    let small = [("layers", "2"), ("hidden", "32"), ("heads", "4"), ("seq", "16"), ("vocab", "24"), ("batch", "8")];
+    for (key, value) in small.into_iter().chain([("dropout", "0.1"), ("optimizer", "none")]) {
+        model.settings.set(key, value).expect("a value of the key");
+    }
+    let mut program = model.build().expect("the settings go together");
+    let keys = program.arguments.iter().filter(|argument| argument.name.starts_with("batch.key.")).count();
+    assert_eq!(keys, 4, "two a layer");
+    // The masks become results.
+    let bits: Vec<ValueId> = program.ops.iter().filter_map(|(_, operation)| random_bits(operation)).collect();
+    let masks: Vec<ValueId> = program
+        .ops
+        .iter()
+        .filter(|(_, operation)| matches!(operation.op, Op::Compare { .. }) && bits.contains(&operation.operands[0]))
+        .map(|(_, operation)| operation.results[0])
+        .collect();
+    assert_eq!(masks.len(), 4);
+    let known = program.results.len();
+    for &mask in &masks {
+        program.add_result(mask, ResultInfo { name: "mask".to_owned() });
+    }
+    program.verify().expect("a built program is well formed");
+    let arguments: Vec<Tensor> = program
+        .body()
+        .arguments
+        .iter()
+        .enumerate()
+        .map(|(index, &value)| match program.dtype(value) {
+            DType::I32 => Tensor::zeros(program.ty(value)),
+            DType::U64 => Tensor { ty: program.ty(value).clone(), data: Data::Integer(vec![index as i64, 7]) },
+            _ => generate(program.ty(value), index as u64),
+        })
+        .collect();
+    let results = evaluate(&program, &arguments, Options { wide: false }).expect("the step can be evaluated").results;
+    let masks: Vec<&Vec<i64>> = results[known..]
+        .iter()
+        .map(|mask| match &mask.data {
+            Data::Integer(elements) => elements,
+            _ => panic!("a mask is of truth values"),
+        })
+        .collect();
+    let count: usize = masks.iter().map(|mask| mask.len()).sum();
+    let kept = masks.iter().flat_map(|mask| mask.iter()).filter(|&&element| element != 0).count();
+    let share = kept as f64 / count as f64;
+    assert!((share - 0.9).abs() < 0.01, "{share} of {count} are kept");
+    assert!(masks.iter().enumerate().all(|(index, mask)| !masks[..index].contains(mask)), "masks differ by their keys");
+}
+
+/// The bits that a generator of random bits makes.
+fn random_bits(operation: &Operation) -> Option<ValueId> {
+    matches!(operation.op, Op::RngBitGenerator { .. }).then(|| operation.results[1])
 }

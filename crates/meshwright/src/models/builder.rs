@@ -33,6 +33,13 @@ pub struct Builder {
     backward: FxHashMap<LocationId, LocationId>,
 }
 
+/// The region that a builder was in before it entered another.
+#[derive(Debug)]
+pub struct OuterRegion {
+    region: RegionId,
+    constants: FxHashMap<(Type, u128), ValueId>,
+}
+
 impl Builder {
     pub fn new(name: &str) -> Builder {
         Builder::on(Program::new(name))
@@ -145,13 +152,24 @@ impl Builder {
 
     /// Adds ops to another region until `build` is done.
     pub fn inside<T>(&mut self, region: RegionId, build: impl FnOnce(&mut Builder) -> T) -> T {
-        let outer = std::mem::replace(&mut self.region, region);
-        // A constant of this region cannot be seen from the one around it.
-        let constants = std::mem::take(&mut self.constants);
+        let outer = self.enter_region(region);
         let made = build(self);
-        self.region = outer;
-        self.constants = constants;
+        self.leave_region(outer);
         made
+    }
+
+    /// Enters another region; what it gives is for [`leave_region`](Builder::leave_region).
+    pub fn enter_region(&mut self, region: RegionId) -> OuterRegion {
+        // A constant of this region cannot be seen from the one around it.
+        OuterRegion {
+            region: std::mem::replace(&mut self.region, region),
+            constants: std::mem::take(&mut self.constants),
+        }
+    }
+
+    pub fn leave_region(&mut self, outer: OuterRegion) {
+        self.region = outer.region;
+        self.constants = outer.constants;
     }
 
     /// Makes a value in front of an op of the present region.

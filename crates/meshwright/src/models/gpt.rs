@@ -25,29 +25,54 @@ pub(super) fn build(settings: &Settings, style: Style) -> Result<Program, String
     let tokens = step.input("tokens", tokens_type.clone());
     let targets = step.input("targets", tokens_type);
     let embedding = step.parameter("embedding", &[settings.vocab, settings.hidden]);
-    let mut x = step.scoped("embed", |step| {
+    let mut x = embed(&mut step, embedding, tokens, style);
+    for layer in 0..settings.layers {
+        let name = format!("layers.{layer}");
+        x = step.layer(&name, |step| {
+            let x = attend(step, &name, x, style);
+            feed(step, &name, x, style)
+        });
+    }
+    let loss = head(&mut step, embedding, x, targets, style);
+    step.finish(loss)
+}
+
+/// The rows of tokens, with learned positions where the style has them.
+pub(super) fn embed(step: &mut Step<'_>, embedding: ValueId, tokens: ValueId, style: Style) -> ValueId {
+    step.scoped("embed", |step| {
         let x = step.builder.take_rows(embedding, tokens);
         if !style.positions {
             return x;
         }
-        let positions = step.parameter("positions", &[settings.seq, settings.hidden]);
+        let positions = step.parameter("positions", &[step.settings.seq, step.settings.hidden]);
         let shape = step.builder.shape(x);
         let positions = step.builder.broadcast_last(positions, &shape);
         step.builder.plus(x, positions)
-    });
-    for layer in 0..settings.layers {
-        let name = format!("layers.{layer}");
-        x = step.layer(&name, |step| block(step, &name, x, style));
-    }
-    let x = layer_norm(&mut step, "norm", x, style.all_biases);
-    let loss = step.scoped("head", |step| {
-        let logits = logits(step, x, embedding);
-        cross_entropy(step, logits, targets)
-    });
-    step.finish(loss)
+    })
 }
 
-fn block(step: &mut Step<'_>, name: &str, x: ValueId, style: Style) -> ValueId {
+/// The cross entropy of the next tokens.
+pub(super) fn head(step: &mut Step<'_>, embedding: ValueId, x: ValueId, targets: ValueId, style: Style) -> ValueId {
+    let x = layer_norm(step, "norm", x, style.all_biases);
+    step.scoped("head", |step| {
+        let logits = logits(step, x, embedding);
+        cross_entropy(step, logits, targets)
+    })
+}
+
+/// The part of a layer that looks at other tokens, added to its input.
+pub(super) fn attend(step: &mut Step<'_>, name: &str, x: ValueId, style: Style) -> ValueId {
+    attend_by(step, name, x, style, |step, [query, key, value]| attention(step, query, key, value, true))
+}
+
+/// The same, where `mix` makes (batch, heads, seq, width) out of queries, keys and values of that shape.
+pub(super) fn attend_by(
+    step: &mut Step<'_>,
+    name: &str,
+    x: ValueId,
+    style: Style,
+    mix: impl FnOnce(&mut Step<'_>, [ValueId; 3]) -> ValueId,
+) -> ValueId {
     let settings = step.settings;
     let attended = step.scoped("attn", |step| {
         let normal = layer_norm(step, &format!("{name}.norm1"), x, style.all_biases);
@@ -56,17 +81,21 @@ fn block(step: &mut Step<'_>, name: &str, x: ValueId, style: Style) -> ValueId {
             let part = step.builder.slice_dim(joint, 2, part * settings.hidden, (part + 1) * settings.hidden);
             split_heads(step, part, settings.heads)
         });
-        let mixed = attention(step, parts[0], parts[1], parts[2], true);
+        let mixed = mix(step, parts);
         let mixed = merge_heads(step, mixed);
         let out = linear(step, &format!("{name}.attn.out"), mixed, settings.hidden, true);
         dropout(step, &format!("{name}.attn"), out)
     });
-    let x = step.builder.plus(x, attended);
+    step.builder.plus(x, attended)
+}
+
+/// The part of a layer that looks at one token at a time, added to its input.
+pub(super) fn feed(step: &mut Step<'_>, name: &str, x: ValueId, style: Style) -> ValueId {
     let fed = step.scoped("mlp", |step| {
         let normal = layer_norm(step, &format!("{name}.norm2"), x, style.all_biases);
-        let up = linear(step, &format!("{name}.mlp.up"), normal, settings.ffn, true);
+        let up = linear(step, &format!("{name}.mlp.up"), normal, step.settings.ffn, true);
         let bent = gelu(step, up);
-        let down = linear(step, &format!("{name}.mlp.down"), bent, settings.hidden, true);
+        let down = linear(step, &format!("{name}.mlp.down"), bent, step.settings.hidden, true);
         dropout(step, &format!("{name}.mlp"), down)
     });
     step.builder.plus(x, fed)

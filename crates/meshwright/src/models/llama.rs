@@ -5,11 +5,21 @@ use super::settings::Settings;
 use super::step::Step;
 use crate::program::{Binary, DType, Program, Type, Unary, ValueId};
 
-const EPSILON: f64 = 1e-5;
+pub(super) const EPSILON: f64 = 1e-5;
 
 pub(super) fn build(settings: &Settings) -> Result<Program, String> {
+    build_with("llama", settings, feed)
+}
+
+/// A decoder whose layers attend as Llama's do and go on with `feed`, which takes the name of the
+/// layer and its input and gives its output.
+pub(super) fn build_with(
+    name: &str,
+    settings: &Settings,
+    feed: fn(&mut Step<'_>, &str, ValueId) -> ValueId,
+) -> Result<Program, String> {
     check(settings)?;
-    let mut step = Step::new("llama", settings);
+    let mut step = Step::new(name, settings);
     let tokens_type = Type::new(DType::I32, &[settings.batch, settings.seq]);
     let tokens = step.input("tokens", tokens_type.clone());
     let targets = step.input("targets", tokens_type);
@@ -18,7 +28,10 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
     let rotation = step.scoped("rotary", Rotation::new);
     for layer in 0..settings.layers {
         let name = format!("layers.{layer}");
-        x = step.layer(&name, |step| block(step, &name, x, rotation));
+        x = step.layer(&name, |step| {
+            let attended = attend(step, &name, x, rotation);
+            feed(step, &name, attended)
+        });
     }
     let x = rms_norm(&mut step, "norm", x, EPSILON);
     let loss = step.scoped("head", |step| {
@@ -38,7 +51,8 @@ fn check(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-fn block(step: &mut Step<'_>, name: &str, x: ValueId, rotation: Rotation) -> ValueId {
+/// The part of a layer that looks at other tokens, added to its input.
+fn attend(step: &mut Step<'_>, name: &str, x: ValueId, rotation: Rotation) -> ValueId {
     let settings = step.settings;
     let attended = step.scoped("attn", |step| {
         let normal = rms_norm(step, &format!("{name}.norm1"), x, EPSILON);
@@ -52,7 +66,12 @@ fn block(step: &mut Step<'_>, name: &str, x: ValueId, rotation: Rotation) -> Val
         let out = linear(step, &format!("{name}.attn.out"), mixed, settings.hidden, false);
         dropout(step, &format!("{name}.attn"), out)
     });
-    let x = step.builder.plus(x, attended);
+    step.builder.plus(x, attended)
+}
+
+/// The part of a layer that looks at one token at a time, added to its input.
+fn feed(step: &mut Step<'_>, name: &str, x: ValueId) -> ValueId {
+    let settings = step.settings;
     let fed = step.scoped("mlp", |step| {
         let normal = rms_norm(step, &format!("{name}.norm2"), x, EPSILON);
         let gate = linear(step, &format!("{name}.mlp.gate"), normal, settings.ffn, false);

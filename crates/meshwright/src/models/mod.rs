@@ -7,10 +7,14 @@ pub mod builder;
 pub mod gradient;
 
 mod bert;
+mod decode;
+mod experts;
 mod gpt;
 mod layers;
 mod llama;
+mod mixtral;
 mod mlp;
+mod moe;
 mod optimizer;
 mod presets;
 mod settings;
@@ -27,9 +31,14 @@ use crate::program::{DType, Program};
 pub enum Family {
     /// Trained to fill in masked tokens.
     Bert,
+    /// Decoding with the transformer of PartIR's experiments.
+    Decode,
     Gpt,
     Llama,
+    Mixtral,
     Mlp,
+    /// GShard: a GPT with experts in every second layer.
+    Moe,
     /// The transformer of PartIR's experiments.
     Partir,
     /// An encoder and a decoder.
@@ -54,14 +63,17 @@ impl Model {
         Some(Model { family: preset.family, settings })
     }
 
-    /// The whole training step. The error says which settings do not go together.
+    /// The whole program: a training step but for decoding. The error says which settings do not go together.
     pub fn build(&self) -> Result<Program, String> {
         let settings = self.resolved()?;
         match self.family {
             Family::Bert => bert::build(&settings),
+            Family::Decode => decode::build(&settings),
             Family::Gpt => gpt::build(&settings, gpt::GPT),
             Family::Llama => llama::build(&settings),
+            Family::Mixtral => mixtral::build(&settings),
             Family::Mlp => mlp::build(&settings),
+            Family::Moe => moe::build(&settings),
             Family::Partir => gpt::build(&settings, gpt::PARTIR),
             Family::T5 => t5::build(&settings),
         }
@@ -104,7 +116,7 @@ impl Model {
 impl Family {
     /// Whether the heads together may be wider or narrower than the model.
     fn has_free_head_width(self) -> bool {
-        matches!(self, Family::Llama | Family::T5)
+        matches!(self, Family::Llama | Family::Mixtral | Family::T5)
     }
 }
 

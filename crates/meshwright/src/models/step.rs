@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::gradient::gradients;
 use super::optimizer;
 use super::settings::{Optimizer, Settings};
-use crate::program::{DType, Program, Type, ValueId};
+use crate::program::{DType, Program, RegionId, Type, ValueId};
 
 /// A step under construction: the forward pass adds to `builder` and asks for parameters and inputs.
 #[derive(Debug)]
@@ -15,32 +15,53 @@ pub(super) struct Step<'s> {
     /// State that the forward pass updates itself, such as running statistics, with its next value.
     kept: Vec<(Parameter, ValueId)>,
     inputs: Vec<ValueId>,
+    /// Parameters are stored in the type of computation, as nothing updates them.
+    is_inference: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
     /// Without `params.` in front.
     pub(super) name: String,
-    /// As it is stored: `f32`, or `f64` where that is computed in.
+    /// As it is stored.
     pub(super) value: ValueId,
 }
 
 impl<'s> Step<'s> {
     pub(super) fn new(name: &str, settings: &'s Settings) -> Step<'s> {
-        Step { builder: Builder::new(name), settings, parameters: Vec::new(), kept: Vec::new(), inputs: Vec::new() }
+        Step {
+            builder: Builder::new(name),
+            settings,
+            parameters: Vec::new(),
+            kept: Vec::new(),
+            inputs: Vec::new(),
+            is_inference: false,
+        }
+    }
+
+    /// A program that only reads its parameters, which are stored in the type of computation. It ends
+    /// with [`finish_with`](Step::finish_with).
+    pub(super) fn inference(name: &str, settings: &'s Settings) -> Step<'s> {
+        Step { is_inference: true, ..Step::new(name, settings) }
     }
 
     /// A parameter, in the type of computation.
     pub(super) fn parameter(&mut self, name: &str, shape: &[usize]) -> ValueId {
-        let stored = self.stored_parameter(name, shape);
+        let value = self.add_parameter(name, shape);
         let dtype = self.settings.dtype;
-        self.builder.convert(stored, dtype)
+        self.builder.convert(value, dtype)
     }
 
-    /// A parameter as it is stored, for what is computed in `f32` whatever the type of computation:
-    /// norms, gates.
+    /// A parameter for what is computed in `f32` whatever the type of computation: norms, gates.
     pub(super) fn stored_parameter(&mut self, name: &str, shape: &[usize]) -> ValueId {
-        let value = self.builder.argument(format!("params.{name}"), Type::new(self.stored_dtype(), shape));
+        let value = self.add_parameter(name, shape);
+        let dtype = self.stored_dtype();
+        self.builder.convert(value, dtype)
+    }
+
+    fn add_parameter(&mut self, name: &str, shape: &[usize]) -> ValueId {
+        let dtype = if self.is_inference { self.settings.dtype } else { self.stored_dtype() };
+        let value = self.builder.argument(format!("params.{name}"), Type::new(dtype, shape));
         self.parameters.push(Parameter { name: name.to_owned(), value });
         value
     }
@@ -83,6 +104,14 @@ impl<'s> Step<'s> {
         let outer = self.builder.enter(name);
         let made = build(self);
         self.builder.leave(outer);
+        made
+    }
+
+    /// Adds ops to another region until `build` is done.
+    pub(super) fn inside<T>(&mut self, region: RegionId, build: impl FnOnce(&mut Step<'s>) -> T) -> T {
+        let outer = self.builder.enter_region(region);
+        let made = build(self);
+        self.builder.leave_region(outer);
         made
     }
 
