@@ -39,6 +39,13 @@ fn presets_have_the_published_parameters() {
         ("gpt-39b", 39e9, 0.01),
         ("gpt-175b", 175e9, 0.01),
         ("gpt-1t", 1e12, 0.02),
+        ("vit-l16", 304_326_632.0, 0.0), // torchvision `vit_l_16`
+        ("wresnet-250m", 0.25e9, 0.1),
+        ("wresnet-1b", 1e9, 0.1),
+        ("wresnet-2b", 2e9, 0.1),
+        ("wresnet-4b", 4e9, 0.1),
+        ("wresnet-6.8b", 6.8e9, 0.1),
+        ("wresnet-13b", 13e9, 0.1),
     ];
     for &(name, expected, tolerance) in published {
         let count = parameter_count(&preset(name).build().expect("a preset builds")) as f64;
@@ -66,4 +73,32 @@ fn settings_that_do_not_go_together_are_refused() {
     assert_eq!(model.settings.set("haeds", "8").expect_err("no key"), "there is no setting `haeds`");
     let problem = model.settings.set("layers", "many").expect_err("no number");
     assert_eq!(problem, "`many` is no value for `layers` (layers)");
+}
+
+#[test]
+fn a_resnet_of_width_1_is_the_published_one() {
+    let mut model = preset("wresnet-250m");
+    for (key, value) in [("channels", "64"), ("width", "1"), ("classes", "1000")] {
+        model.settings.set(key, value).expect("a setting");
+    }
+    // torchvision `resnet50`, `resnet101`, `resnet152`
+    for (layers, expected) in [("50", 25_557_032), ("101", 44_549_160), ("152", 60_192_808)] {
+        model.settings.set("layers", layers).expect("a setting");
+        assert_eq!(parameter_count(&model.build().expect("it builds")), expected);
+    }
+}
+
+#[test]
+fn settings_of_images_that_do_not_go_together_are_refused() {
+    let check = |name: &str, key: &str, value: &str, expected: &str| {
+        let mut model = preset(name);
+        model.settings.set(key, value).expect("a setting");
+        assert_eq!(model.build().expect_err(expected), expected);
+    };
+    check("vit-l16", "patch", "15", "`patch` = 15 does not divide `image` = 224");
+    let depths = "`layers` = 34 is none of 50, 101, 152, or 1 to 8 for as many blocks in each group";
+    check("wresnet-1b", "layers", "34", depths);
+    check("unet", "image", "36", "`image` = 36 cannot be halved 3 times");
+    check("unet", "channels", "48", "`channels` = 48 is no multiple of the 32 groups of a norm");
+    check("unet", "heads", "3", "`heads` = 3 does not divide `channels with attention` = 256");
 }

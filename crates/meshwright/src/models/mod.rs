@@ -7,12 +7,16 @@ pub mod builder;
 pub mod gradient;
 
 mod gpt;
+mod graph;
 mod layers;
 mod mlp;
 mod optimizer;
 mod presets;
+mod resnet;
 mod settings;
 mod step;
+mod unet;
+mod vit;
 
 pub use presets::{PRESETS, Preset};
 pub use settings::{KEYS, Key, Optimizer, Settings};
@@ -23,9 +27,16 @@ use crate::program::{DType, Program};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     Gpt,
+    /// Message passing between the nodes of a graph.
+    Graph,
     Mlp,
     /// The transformer of PartIR's experiments.
     Partir,
+    /// Wide-ResNet as Alpa's benchmark has it.
+    Resnet,
+    /// The network of a diffusion model over images.
+    Unet,
+    Vit,
 }
 
 /// A model that can be built.
@@ -51,8 +62,12 @@ impl Model {
         let settings = self.resolved()?;
         match self.family {
             Family::Gpt => gpt::build(&settings, gpt::GPT),
+            Family::Graph => graph::build(&settings),
             Family::Mlp => mlp::build(&settings),
             Family::Partir => gpt::build(&settings, gpt::PARTIR),
+            Family::Resnet => resnet::build(&settings),
+            Family::Unet => unet::build(&settings),
+            Family::Vit => vit::build(&settings),
         }
     }
 
