@@ -100,5 +100,5 @@ fn settings_of_images_that_do_not_go_together_are_refused() {
     check("wresnet-1b", "layers", "34", depths);
     check("unet", "image", "36", "`image` = 36 cannot be halved 3 times");
     check("unet", "channels", "48", "`channels` = 48 is no multiple of the 32 groups of a norm");
-    check("unet", "heads", "3", "`heads` = 3 does not divide `channels with attention` = 256");
+    check("unet", "heads", "3", "`heads` = 3 does not divide the 256 channels that attend");
 }

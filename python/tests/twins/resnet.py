@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from .common import convolution, cross_entropy, generate_filter, linear
 
-SMALL = {"layers": 1, "channels": 4, "width": 2, "image": 32, "classes": 10, "batch": 4}
+SMALL = {"layers": 1, "channels": 4, "width": 2, "image": 64, "classes": 10, "batch": 8}
 CASES = {
     "resnet": ("wresnet-250m", SMALL),
     "resnet_remat": ("wresnet-250m", SMALL | {"layers": 2, "remat": "true"}),

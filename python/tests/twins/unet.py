@@ -5,10 +5,10 @@ import jax.numpy as jnp
 
 from .common import convolution, generate_filter, linear, self_attention
 
-SMALL = {"layers": 1, "channels": 32, "heads": 4, "image": 16, "batch": 2}
+SMALL = {"layers": 1, "channels": 64, "heads": 4, "image": 8, "batch": 2}
 CASES = {
     "unet": ("unet", SMALL),
-    "unet_remat": ("unet", SMALL | {"layers": 2, "remat": "true"}),
+    "unet_remat": ("unet", SMALL | {"remat": "true"}),
 }
 
 

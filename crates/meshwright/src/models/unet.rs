@@ -1,6 +1,5 @@
 //! A UNet that predicts the noise in images of a diffusion process.
 
-use super::divides;
 use super::layers::{Filter, convolution, dropout, linear, self_attention, silu, squared_error};
 use super::settings::Settings;
 use super::step::Step;
@@ -36,8 +35,11 @@ fn check(settings: &Settings) -> Result<(), String> {
     if !settings.channels.is_multiple_of(GROUPS) {
         return Err(format!("`channels` = {} is no multiple of the {GROUPS} groups of a norm", settings.channels));
     }
-    let narrowest = MULTIPLIERS[FIRST_ATTENDED] * settings.channels;
-    divides("heads", settings.heads, "channels with attention", narrowest)
+    let attended = MULTIPLIERS[FIRST_ATTENDED] * settings.channels;
+    if !attended.is_multiple_of(settings.heads) {
+        return Err(format!("`heads` = {} does not divide the {attended} channels that attend", settings.heads));
+    }
+    Ok(())
 }
 
 /// Sines and cosines of the times at waves of growing length, through two dense layers.
