@@ -20,7 +20,7 @@ CASES = {
     for case, arguments in importlib.import_module(f"twins.{twin}").CASES.items()
 }
 LEARNING_RATE = 0.01
-DTYPES = {"i1": bool, "i32": np.int32, "ui64": np.uint64, "f32": np.float32}
+DTYPES = {"i1": bool, "i32": np.int32, "ui64": np.uint64, "f32": np.float32, "f64": np.float64}
 
 
 class BuiltIn:
@@ -59,7 +59,7 @@ def generate(built_in, twin, settings):
                 continue
         if dtype == np.int32 and name.startswith("batch."):
             values[name] = random.integers(0, int(settings["vocab"]), shape, dtype)
-        elif dtype != np.float32 or name.startswith("opt."):
+        elif not np.issubdtype(dtype, np.floating) or name.startswith("opt."):
             values[name] = np.zeros(shape, dtype)
         elif name.endswith(".scale"):
             values[name] = (1 + 0.1 * random.normal(size=shape)).astype(dtype)

@@ -93,11 +93,14 @@ fn build(mut preset: BuiltIn, settings: &[String]) -> Result<Model, Error> {
                 Error::new(format!("`{setting}` is not of the form KEY=VALUE")).hint("such as `--set layers=4`")
             );
         };
-        preset.settings.set(key, value).map_err(|message| {
-            let names = KEYS.iter().map(|row| row.name);
-            let unknown = !KEYS.iter().any(|row| row.name == key);
-            let near = nearest(key, names).filter(|_| unknown).map(|near| format!("did you mean `{near}`?"));
-            Error::new(message).maybe_hint(near)
+        preset.set(key, value).map_err(|message| {
+            let keys = preset.family.keys();
+            let known = KEYS.iter().any(|row| row.name == key);
+            let hint = match nearest(key, keys.iter().copied()).filter(|_| !known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it has {}", keys.join(", ")),
+            };
+            Error::new(message).hint(hint)
         })?;
     }
     let program = preset.build().map_err(Error::new)?;

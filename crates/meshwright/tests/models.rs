@@ -71,6 +71,13 @@ fn presets_have_the_published_parameters() {
         ("moe-10b", 10e9, 0.05),
         ("moe-27b", 27e9, 0.05),
         ("moe-70b", 70e9, 0.05),
+        ("vit-l16", 304_326_632.0, 0.0), // torchvision `vit_l_16`
+        ("wresnet-250m", 0.25e9, 0.02),
+        ("wresnet-1b", 1e9, 0.01),
+        ("wresnet-2b", 2e9, 0.02),
+        ("wresnet-4b", 4e9, 0.01),
+        ("wresnet-6.8b", 6.8e9, 0.02),
+        ("wresnet-13b", 13e9, 0.03),
     ];
     for &(name, expected, tolerance) in published {
         let count = parameter_count(&preset(name).build().expect("a preset builds")) as f64;
@@ -125,7 +132,8 @@ fn settings_that_do_not_go_together_are_refused() {
     model.settings.head_width = 100;
     let problem = model.build().expect_err("heads wider than the model");
     assert_eq!(problem, "`head_width` = 100 must be 64, which is `hidden` over `heads`");
-    assert_eq!(model.settings.set("haeds", "8").expect_err("no key"), "there is no setting `haeds`");
+    assert_eq!(model.set("haeds", "8").expect_err("no key"), "there is no setting `haeds`");
+    assert_eq!(model.set("experts", "8").expect_err("no experts"), "this model has no `experts`");
     refused("moe-380m", &[("experts_per_token", "9")], "`experts_per_token` = 9 is more than `experts` = 8");
     let problem = "`expert_group` = 1000 does not divide `batch * seq` = 1048576";
     refused("mixtral-8x7b", &[("expert_group", "1000")], problem);
@@ -141,6 +149,44 @@ fn settings_that_do_not_go_together_are_refused() {
     assert_eq!(problem, "`head_width` = 65 is odd: rotary positions turn its two halves");
     model.settings.kv_heads = 5;
     assert_eq!(model.build().expect_err("5 heads"), "`kv_heads` = 5 does not divide `heads` = 32");
+}
+
+/// Whatever is set, there is a program that verifies or a reason why not.
+#[test]
+fn any_settings_build_or_are_refused() {
+    const SIZES: [&str; 10] = ["1", "2", "3", "4", "6", "8", "32", "50", "1000", "16777216"];
+    let mut random = 1u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    let rounds = if std::env::var_os("LONG").is_some() { 2000 } else { 60 };
+    let (mut built, mut refused) = (0, 0);
+    for row in PRESETS {
+        for _ in 0..rounds {
+            let mut model = preset(row.name);
+            model.settings.layers = model.settings.layers.min(2);
+            model.settings.steps = model.settings.steps.min(2);
+            let keys = model.family.keys();
+            for _ in 0..1 + next(3) {
+                let key = keys[next(keys.len())];
+                let value = SIZES[next(SIZES.len())];
+                // More layers and steps only make longer programs.
+                if !["layers", "decoder_layers", "steps"].contains(&key) || value.len() == 1 {
+                    // A flag takes no number: that is an answer too.
+                    let _ = model.set(key, value);
+                }
+            }
+            match model.build() {
+                Ok(program) => {
+                    program.verify().unwrap_or_else(|problem| panic!("{}: {problem}: {:?}", row.name, model.settings));
+                    built += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(built > refused && refused > 0, "{built} built, {refused} refused");
 }
 
 #[track_caller]
@@ -213,4 +259,32 @@ fn dropout_keeps_the_share_it_is_set_to() {
 /// The bits that a generator of random bits makes.
 fn random_bits(operation: &Operation) -> Option<ValueId> {
     matches!(operation.op, Op::RngBitGenerator { .. }).then(|| operation.results[1])
+}
+
+#[test]
+fn a_resnet_of_width_1_is_the_published_one() {
+    let mut model = preset("wresnet-250m");
+    for (key, value) in [("channels", "64"), ("width", "1"), ("classes", "1000")] {
+        model.settings.set(key, value).expect("a setting");
+    }
+    // torchvision `resnet50`, `resnet101`, `resnet152`
+    for (layers, expected) in [("50", 25_557_032), ("101", 44_549_160), ("152", 60_192_808)] {
+        model.settings.set("layers", layers).expect("a setting");
+        assert_eq!(parameter_count(&model.build().expect("it builds")), expected);
+    }
+}
+
+#[test]
+fn settings_of_images_that_do_not_go_together_are_refused() {
+    let check = |name: &str, key: &str, value: &str, expected: &str| {
+        let mut model = preset(name);
+        model.settings.set(key, value).expect("a setting");
+        assert_eq!(model.build().expect_err(expected), expected);
+    };
+    check("vit-l16", "patch", "15", "`patch` = 15 does not divide `image` = 224");
+    let depths = "`layers` = 34 is none of 50, 101, 152, or 1 to 8 for as many blocks in each group";
+    check("wresnet-1b", "layers", "34", depths);
+    check("unet", "image", "36", "`image` = 36 cannot be halved 3 times");
+    check("unet", "channels", "48", "`channels` = 48 is no multiple of the 32 groups of a norm");
+    check("unet", "heads", "3", "`heads` = 3 does not divide the 256 channels that attend");
 }

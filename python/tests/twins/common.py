@@ -46,3 +46,27 @@ def merged(x):
 def cross_entropy(logits, labels):
     logarithms = jax.nn.log_softmax(logits, axis=-1)
     return -jnp.take_along_axis(logarithms, labels[..., None], axis=-1).mean()
+
+
+def convolution(parameters, name, x, stride=1, padding=None):
+    """Of (batch, height, width, channels); padded so that windows of odd size stand around positions."""
+    weight = parameters[f"{name}.weight"]
+    padding = weight.shape[0] // 2 if padding is None else padding
+    y = jax.lax.conv_general_dilated(
+        x, weight, (stride, stride), [(padding, padding)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    bias = parameters.get(f"{name}.bias")
+    return y if bias is None else y + bias
+
+
+def self_attention(parameters, name, x, count):
+    joint = linear(parameters, f"{name}.qkv", x)
+    query, key, value = (heads(part, count) for part in jnp.split(joint, 3, axis=-1))
+    return linear(parameters, f"{name}.out", merged(attention(query, key, value)))
+
+
+def generate_filter(name, shape, random):
+    """The weight of a convolution, so that the size of activations stays."""
+    if len(shape) == 4 and name.startswith("params."):
+        return random.normal(size=shape) / (shape[0] * shape[1] * shape[2]) ** 0.5
+    return None

@@ -1,22 +1,76 @@
 //! Parts that several families are made of.
 
+use smallvec::smallvec;
+
 use super::step::Step;
-use crate::program::{Attention, Binary, DType, Dims, Direction, Gather, Type, Unary, ValueId};
+use crate::program::{Attention, Binary, Convolution, DType, Dims, Direction, Gather, Type, Unary, ValueId};
 
 /// `x w + b`: the last dimension of `x` becomes `outputs`. Parameters `name.weight` and `name.bias`.
 pub(super) fn linear(step: &mut Step<'_>, name: &str, x: ValueId, outputs: usize, bias: bool) -> ValueId {
-    let mut shape = step.builder.shape(x);
-    let inputs = shape[shape.len() - 1];
-    let weight = step.parameter(&format!("{name}.weight"), &[inputs, outputs]);
+    let shape = step.builder.shape(x);
+    let weight = step.parameter(&format!("{name}.weight"), &[shape[shape.len() - 1], outputs]);
     let product = step.builder.matmul(x, weight);
-    if !bias {
-        return product;
-    }
-    let last = shape.len() - 1;
-    shape[last] = outputs;
-    let bias = step.parameter(&format!("{name}.bias"), &[outputs]);
+    if bias { biased(step, name, product) } else { product }
+}
+
+/// An offset for each position of the last dimension. Parameter `name.bias`.
+fn biased(step: &mut Step<'_>, name: &str, x: ValueId) -> ValueId {
+    let shape = step.builder.shape(x);
+    let bias = step.parameter(&format!("{name}.bias"), &[shape[shape.len() - 1]]);
     let bias = step.builder.broadcast_last(bias, &shape);
-    step.builder.plus(product, bias)
+    step.builder.plus(x, bias)
+}
+
+/// The window of a convolution over height and width.
+#[derive(Clone, Copy)]
+pub(super) struct Filter {
+    pub(super) size: usize,
+    pub(super) stride: usize,
+    pub(super) padding: usize,
+}
+
+impl Filter {
+    /// Windows of odd size around every `stride`th position.
+    pub(super) fn around(size: usize, stride: usize) -> Filter {
+        Filter { size, stride, padding: size / 2 }
+    }
+}
+
+/// Convolves (batch, height, width, channels) to as many channels as `outputs`. Parameters
+/// `name.weight`, of (height, width, inputs, outputs), and `name.bias`.
+pub(super) fn convolution(
+    step: &mut Step<'_>,
+    name: &str,
+    x: ValueId,
+    outputs: usize,
+    filter: Filter,
+    bias: bool,
+) -> ValueId {
+    let inputs = step.builder.shape(x)[3];
+    let weight = step.parameter(&format!("{name}.weight"), &[filter.size, filter.size, inputs, outputs]);
+    let padding = filter.padding as i64;
+    let convolution = Convolution {
+        strides: smallvec![filter.stride; 2],
+        padding: smallvec![(padding, padding); 2],
+        lhs_dilation: smallvec![1; 2],
+        rhs_dilation: smallvec![1; 2],
+        reversal: smallvec![false; 2],
+        input_batch: 0,
+        input_feature: 3,
+        input_spatial: Dims::from_slice(&[1, 2]),
+        kernel_input_feature: 2,
+        kernel_output_feature: 3,
+        kernel_spatial: Dims::from_slice(&[0, 1]),
+        output_batch: 0,
+        output_feature: 3,
+        output_spatial: Dims::from_slice(&[1, 2]),
+        feature_groups: 1,
+        batch_groups: 1,
+        precision: smallvec![],
+        dtype: step.builder.dtype(x),
+    };
+    let convolved = step.builder.convolution(x, weight, convolution);
+    if bias { biased(step, name, convolved) } else { convolved }
 }
 
 /// Mean and variance over the last dimension taken out, then scale and, where asked for, offset.
@@ -148,6 +202,30 @@ pub(super) fn logits(step: &mut Step<'_>, x: ValueId, embedding: ValueId) -> Val
     let dtype = step.builder.dtype(x);
     let last = step.builder.shape(x).len() - 1;
     step.builder.dot(x, embedding, [&[], &[]], [&[last], &[1]], dtype)
+}
+
+/// Attention of (batch, seq, width) to itself, without a mask: one projection to queries, keys and
+/// values, one of what the heads found, both with biases. Parameters `name.qkv` and `name.out`.
+pub(super) fn self_attention(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize) -> ValueId {
+    let width = step.builder.shape(x)[2];
+    let joint = linear(step, &format!("{name}.qkv"), x, 3 * width, true);
+    let [query, key, value] = [0, 1, 2].map(|part| {
+        let part = step.builder.slice_dim(joint, 2, part * width, (part + 1) * width);
+        split_heads(step, part, heads)
+    });
+    let mixed = attention(step, query, key, value, false);
+    let mixed = merge_heads(step, mixed);
+    linear(step, &format!("{name}.out"), mixed, width, true)
+}
+
+/// The mean over all elements of the squared difference. Computed in `f32` or wider.
+pub(super) fn squared_error(step: &mut Step<'_>, x: ValueId, targets: ValueId) -> ValueId {
+    let stored = step.stored_dtype();
+    let [x, targets] = [x, targets].map(|value| step.builder.convert(value, stored));
+    let difference = step.builder.minus(x, targets);
+    let square = step.builder.times(difference, difference);
+    let dims: Dims = (0..step.builder.shape(square).len()).collect();
+    step.builder.mean(square, &dims)
 }
 
 /// The mean over all tokens of minus the log of the probability of the right one. `logits` end in

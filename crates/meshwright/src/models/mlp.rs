@@ -1,6 +1,6 @@
 //! A stack of dense layers with a squared error.
 
-use super::layers::{linear, relu};
+use super::layers::{linear, relu, squared_error};
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{Program, Type};
@@ -17,10 +17,6 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
             if layer + 1 < settings.layers { relu(step, y) } else { y }
         });
     }
-    let loss = step.scoped("loss", |step| {
-        let difference = step.builder.minus(x, targets);
-        let square = step.builder.times(difference, difference);
-        step.builder.mean(square, &[0, 1])
-    });
+    let loss = step.scoped("loss", |step| squared_error(step, x, targets));
     step.finish(loss)
 }

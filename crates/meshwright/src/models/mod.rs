@@ -10,6 +10,7 @@ mod bert;
 mod decode;
 mod experts;
 mod gpt;
+mod graph;
 mod layers;
 mod llama;
 mod mixtral;
@@ -17,9 +18,12 @@ mod mlp;
 mod moe;
 mod optimizer;
 mod presets;
+mod resnet;
 mod settings;
 mod step;
 mod t5;
+mod unet;
+mod vit;
 
 pub use presets::{PRESETS, Preset};
 pub use settings::{KEYS, Key, Optimizer, Settings};
@@ -34,6 +38,8 @@ pub enum Family {
     /// Decoding with the transformer of PartIR's experiments.
     Decode,
     Gpt,
+    /// Message passing between the nodes of a graph.
+    Graph,
     Llama,
     Mixtral,
     Mlp,
@@ -41,8 +47,13 @@ pub enum Family {
     Moe,
     /// The transformer of PartIR's experiments.
     Partir,
+    /// Wide-ResNet as Alpa's benchmark has it.
+    Resnet,
     /// An encoder and a decoder.
     T5,
+    /// The network of a diffusion model over images.
+    Unet,
+    Vit,
 }
 
 /// A model that can be built.
@@ -70,12 +81,16 @@ impl Model {
             Family::Bert => bert::build(&settings),
             Family::Decode => decode::build(&settings),
             Family::Gpt => gpt::build(&settings, gpt::GPT),
+            Family::Graph => graph::build(&settings),
             Family::Llama => llama::build(&settings),
             Family::Mixtral => mixtral::build(&settings),
             Family::Mlp => mlp::build(&settings),
             Family::Moe => moe::build(&settings),
             Family::Partir => gpt::build(&settings, gpt::PARTIR),
+            Family::Resnet => resnet::build(&settings),
             Family::T5 => t5::build(&settings),
+            Family::Unet => unet::build(&settings),
+            Family::Vit => vit::build(&settings),
         }
     }
 
@@ -109,11 +124,150 @@ impl Model {
         if settings.dropout >= 1.0 {
             return Err(format!("`dropout` is {}, must be less than 1", settings.dropout));
         }
+        check_sizes(&settings)?;
         Ok(settings)
+    }
+
+    /// Changes one setting. The error says what the key takes, that there is no such key, or that
+    /// this kind of model has no use for it.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
+        let is_known = KEYS.iter().any(|row| row.name == key);
+        if is_known && !self.family.keys().contains(&key) {
+            return Err(format!("this model has no `{key}`"));
+        }
+        self.settings.set(key, text)
     }
 }
 
+/// Tensors with more elements than this are refused: a few more bits and they cannot be counted.
+const MAXIMUM_ELEMENTS: f64 = (1u64 << 54) as f64;
+
+/// Programs of more layers or steps than this are refused: each is written out.
+const MAXIMUM_REPEATS: usize = 4096;
+
+/// An error where the largest tensors would be too large to count, or the program too long.
+fn check_sizes(settings: &Settings) -> Result<(), String> {
+    let product = |sizes: &[usize]| sizes.iter().map(|&size| size.max(1) as f64).product::<f64>();
+    let Settings { batch, seq, target_seq, vocab, ffn, hidden, image, channels, width, .. } = *settings;
+    let Settings { experts, expert_group, edges, nodes, heads, head_width, layers, decoder_layers, .. } = *settings;
+    let room = settings.capacity_factor.max(1.0);
+    let products = [
+        ("batch * seq * vocab", product(&[batch, seq.max(target_seq), vocab])),
+        ("batch * seq * ffn", product(&[batch, seq.max(target_seq), ffn.max(3 * hidden)])),
+        ("batch * seq * heads * head_width", product(&[batch, seq.max(target_seq), heads, head_width])),
+        ("batch * seq * seq * heads", product(&[batch, seq.max(target_seq), seq.max(target_seq), heads])),
+        ("batch * seq * expert_group", product(&[batch, seq, expert_group, experts]) * room),
+        ("experts * hidden * ffn", product(&[experts, hidden, ffn]) * room),
+        ("vocab * hidden", product(&[vocab, hidden])),
+        ("batch * image * image * channels * width", product(&[batch, image, image, channels, width, 64])),
+        ("channels * channels * width * width", product(&[channels, channels, width, width, 4096])),
+        ("(nodes + edges) * hidden", product(&[nodes + edges, hidden, 4])),
+    ];
+    if let Some((name, _)) = products.iter().find(|(_, elements)| *elements > MAXIMUM_ELEMENTS) {
+        return Err(format!("`{name}` is more than can be counted"));
+    }
+    for (name, count) in [("layers", layers), ("decoder_layers", decoder_layers)] {
+        if count > MAXIMUM_REPEATS {
+            return Err(format!("`{name}` = {count} is more than {MAXIMUM_REPEATS}"));
+        }
+    }
+    Ok(())
+}
+
+/// What every training step has.
+const STEP_KEYS: &[&str] =
+    &["batch", "clip", "dtype", "epsilon", "learning_rate", "optimizer", "remat", "weight_decay"];
+
 impl Family {
+    /// The settings that a family reads.
+    pub fn keys(self) -> Vec<&'static str> {
+        let own: &[&str] = match self {
+            Family::Bert => &["dropout", "ffn", "head_width", "heads", "hidden", "layers", "seq", "vocab"],
+            Family::Decode => {
+                return vec![
+                    "batch",
+                    "dtype",
+                    "ffn",
+                    "head_width",
+                    "heads",
+                    "hidden",
+                    "layers",
+                    "seq",
+                    "steps",
+                    "tied",
+                    "vocab",
+                ];
+            }
+            Family::Gpt | Family::Partir => {
+                &["dropout", "ffn", "head_width", "heads", "hidden", "layers", "seq", "tied", "vocab"]
+            }
+            Family::Graph => &["edges", "ffn", "hidden", "layers", "nodes", "steps"],
+            Family::Llama => &[
+                "dropout",
+                "ffn",
+                "head_width",
+                "heads",
+                "hidden",
+                "kv_heads",
+                "layers",
+                "rope_theta",
+                "seq",
+                "tied",
+                "vocab",
+            ],
+            Family::Mixtral => &[
+                "capacity_factor",
+                "dropout",
+                "expert_group",
+                "experts",
+                "experts_per_token",
+                "ffn",
+                "head_width",
+                "heads",
+                "hidden",
+                "kv_heads",
+                "layers",
+                "rope_theta",
+                "seq",
+                "tied",
+                "vocab",
+            ],
+            Family::Mlp => &["hidden", "layers"],
+            Family::Moe => &[
+                "capacity_factor",
+                "dropout",
+                "expert_group",
+                "experts",
+                "experts_per_token",
+                "ffn",
+                "head_width",
+                "heads",
+                "hidden",
+                "layers",
+                "seq",
+                "tied",
+                "vocab",
+            ],
+            Family::Resnet => &["channels", "classes", "image", "layers", "width"],
+            Family::T5 => &[
+                "decoder_layers",
+                "dropout",
+                "ffn",
+                "head_width",
+                "heads",
+                "hidden",
+                "layers",
+                "seq",
+                "target_seq",
+                "tied",
+                "vocab",
+            ],
+            Family::Unet => &["channels", "dropout", "heads", "image", "layers"],
+            Family::Vit => &["classes", "dropout", "ffn", "head_width", "heads", "hidden", "image", "layers", "patch"],
+        };
+        STEP_KEYS.iter().chain(own).copied().collect()
+    }
+
     /// Whether the heads together may be wider or narrower than the model.
     fn has_free_head_width(self) -> bool {
         matches!(self, Family::Llama | Family::Mixtral | Family::T5)

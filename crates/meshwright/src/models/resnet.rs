@@ -1,0 +1,142 @@
+//! Wide-ResNet with bottleneck blocks, as in Alpa's benchmark.
+//!
+//! The width factor multiplies the outputs of the 3x3 convolution of a block and so the inputs of
+//! the 1x1 convolution behind it, but not the outputs of the 1x1 convolution in front of it, which
+//! other Wide-ResNets widen too.
+
+use smallvec::smallvec;
+
+use super::layers::{Filter, convolution, cross_entropy, linear, relu};
+use super::settings::Settings;
+use super::step::Step;
+use crate::program::{BatchNorm, Binary, DType, Op, Program, Type, ValueId, Window};
+
+/// Share of a running statistic that stays in a step.
+const MOMENTUM: f64 = 0.9;
+
+pub(super) fn build(settings: &Settings) -> Result<Program, String> {
+    let groups = group_sizes(settings.layers)?;
+    let mut step = Step::new("resnet", settings);
+    let images = Type::new(settings.dtype, &[settings.batch, settings.image, settings.image, 3]);
+    let images = step.input("images", images);
+    let labels = step.input("labels", Type::new(DType::I32, &[settings.batch]));
+    let mut observed = Vec::new();
+    let mut x = step.layer("stem", |step| {
+        let x = convolution(step, "stem.conv", images, settings.channels, Filter::around(7, 2), false);
+        let x = batch_norm(step, "stem.norm", x, &mut observed);
+        let x = relu(step, x);
+        max_pool(step, x)
+    });
+    for (group, blocks) in groups.into_iter().enumerate() {
+        for block in 0..blocks {
+            let name = format!("groups.{group}.{block}");
+            let channels = settings.channels << group;
+            let stride = if group > 0 && block == 0 { 2 } else { 1 };
+            x = step.layer(&name, |step| bottleneck(step, &name, x, channels, stride, &mut observed));
+        }
+    }
+    step.scoped("statistics", |step| keep_running(step, &observed));
+    let loss = step.scoped("head", |step| {
+        let stored = step.stored_dtype();
+        let wide = step.builder.convert(x, stored);
+        let pooled = step.builder.mean(wide, &[1, 2]);
+        let pooled = step.builder.convert(pooled, settings.dtype);
+        let logits = linear(step, "head", pooled, settings.classes, true);
+        cross_entropy(step, logits, labels)
+    });
+    step.finish(loss)
+}
+
+/// Blocks of each of the four groups: those of the published depths, and small networks for tests,
+/// of which `layers` is the number of blocks in every group.
+fn group_sizes(layers: usize) -> Result<[usize; 4], String> {
+    match layers {
+        1..=8 => Ok([layers; 4]),
+        50 => Ok([3, 4, 6, 3]),
+        101 => Ok([3, 4, 23, 3]),
+        152 => Ok([3, 8, 36, 3]),
+        _ => Err(format!("`layers` = {layers} is none of 50, 101, 152, or 1 to 8 for as many blocks in each group")),
+    }
+}
+
+fn bottleneck(
+    step: &mut Step<'_>,
+    name: &str,
+    x: ValueId,
+    channels: usize,
+    stride: usize,
+    observed: &mut Vec<Observed>,
+) -> ValueId {
+    let rows = [
+        (channels, Filter::around(1, 1)),
+        (channels * step.settings.width, Filter::around(3, stride)),
+        (4 * channels, Filter::around(1, 1)),
+    ];
+    let last = rows.len() - 1;
+    let mut y = x;
+    for (index, (outputs, filter)) in rows.into_iter().enumerate() {
+        y = convolution(step, &format!("{name}.conv{index}"), y, outputs, filter, false);
+        y = batch_norm(step, &format!("{name}.norm{index}"), y, observed);
+        if index < last {
+            y = relu(step, y);
+        }
+    }
+    let mut shortcut = x;
+    if step.builder.shape(x) != step.builder.shape(y) {
+        let filter = Filter::around(1, stride);
+        shortcut = convolution(step, &format!("{name}.shortcut.conv"), x, 4 * channels, filter, false);
+        shortcut = batch_norm(step, &format!("{name}.shortcut.norm"), shortcut, observed);
+    }
+    let sum = step.builder.plus(shortcut, y);
+    relu(step, sum)
+}
+
+/// A statistic of this batch, and the name of its running average.
+struct Observed {
+    name: String,
+    value: ValueId,
+}
+
+/// Takes out mean and variance of the batch, in `f32` or wider; both are added to `observed`.
+/// Parameters `name.scale` and `name.bias`.
+fn batch_norm(step: &mut Step<'_>, name: &str, x: ValueId, observed: &mut Vec<Observed>) -> ValueId {
+    let dtype = step.builder.dtype(x);
+    let stored = step.stored_dtype();
+    let channels = step.builder.shape(x)[3];
+    let wide = step.builder.convert(x, stored);
+    let scale = step.stored_parameter(&format!("{name}.scale"), &[channels]);
+    let bias = step.stored_parameter(&format!("{name}.bias"), &[channels]);
+    let norm = BatchNorm { epsilon: 1e-5, feature_dim: 3 };
+    let results = step.builder.op(Op::BatchNormTraining(norm), &[wide, scale, bias], &[]);
+    observed.push(Observed { name: format!("{name}.mean"), value: results[1] });
+    observed.push(Observed { name: format!("{name}.variance"), value: results[2] });
+    step.builder.convert(results[0], dtype)
+}
+
+/// Moves the running averages, which training does not read. Outside of the layers, so that a
+/// recomputed layer does not compute them again.
+fn keep_running(step: &mut Step<'_>, observed: &[Observed]) {
+    for Observed { name, value } in observed {
+        let ty = step.builder.ty(*value);
+        let before = step.state(name, ty);
+        let old = step.builder.times_number(before, MOMENTUM);
+        let new = step.builder.times_number(*value, 1.0 - MOMENTUM);
+        let next = step.builder.plus(old, new);
+        step.keep(name, before, next);
+    }
+}
+
+/// The largest of 3x3 around every second position.
+fn max_pool(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let window = Window {
+        sizes: smallvec![1, 3, 3, 1],
+        strides: smallvec![1, 2, 2, 1],
+        base_dilation: smallvec![1; 4],
+        window_dilation: smallvec![1; 4],
+        padding: smallvec![(0, 0), (1, 1), (1, 1), (0, 0)],
+    };
+    let dtype = step.builder.dtype(x);
+    let lowest = step.builder.scalar(dtype, f64::NEG_INFINITY);
+    let region = step.builder.reducer(Binary::Maximum, dtype);
+    step.builder.op(Op::ReduceWindow(Box::new(window)), &[x, lowest], &[region])[0]
+}

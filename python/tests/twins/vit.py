@@ -1,0 +1,34 @@
+"""Vision transformers."""
+
+import jax
+import jax.numpy as jnp
+
+from .common import convolution, cross_entropy, generate_filter, layer_norm, linear, self_attention
+
+SMALL = {"layers": 2, "hidden": 16, "heads": 4, "ffn": 32, "image": 8, "patch": 4, "classes": 10, "batch": 3}
+CASES = {
+    "vit": ("vit-l16", SMALL),
+    "vit_remat": ("vit-l16", SMALL | {"remat": "true"}),
+}
+
+
+def generate(settings, name, shape, random):
+    if name == "batch.labels":
+        return random.integers(0, settings["classes"], shape)
+    return generate_filter(name, shape, random)
+
+
+def loss(settings, parameters, state, batch):
+    patches = convolution(parameters, "patch", batch["images"], stride=settings["patch"], padding=0)
+    patches = patches.reshape(settings["batch"], -1, settings["hidden"])
+    token = jnp.broadcast_to(parameters["class"], (settings["batch"], 1, settings["hidden"]))
+    x = jnp.concatenate([token, patches], axis=1) + parameters["positions"]
+    for layer in range(settings["layers"]):
+        name = f"layers.{layer}"
+        normal = layer_norm(parameters, f"{name}.norm1", x)
+        x = x + self_attention(parameters, f"{name}.attn", normal, settings["heads"])
+        normal = layer_norm(parameters, f"{name}.norm2", x)
+        up = jax.nn.gelu(linear(parameters, f"{name}.mlp.up", normal), approximate=True)
+        x = x + linear(parameters, f"{name}.mlp.down", up)
+    x = layer_norm(parameters, "norm", x)[:, 0]
+    return cross_entropy(linear(parameters, "head", x), batch["labels"]), state
