@@ -53,11 +53,11 @@ fn add_count(builder: &mut Builder, results: &mut Vec<(String, ValueId)>) -> Cou
     let count = builder.plus(before, one);
     results.push(("opt.count".to_owned(), count));
     let steps = builder.convert(count, DType::F32);
+    // As `-expm1(count * ln(decay))`: one less a power near one would lose four digits of f32.
     let mut rest = |decay: f64| {
-        let decay = builder.scalar(DType::F32, decay);
-        let power = builder.binary(Binary::Power, decay, steps);
-        let power = builder.negate(power);
-        builder.plus_number(power, 1.0)
+        let exponent = builder.times_number(steps, decay.ln());
+        let rest = builder.unary(Unary::ExponentialMinusOne, exponent);
+        builder.negate(rest)
     };
     Count { first: rest(FIRST_DECAY), second: rest(SECOND_DECAY), steps }
 }
