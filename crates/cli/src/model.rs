@@ -97,10 +97,11 @@ fn build(mut preset: BuiltIn, settings: &[String]) -> Result<Model, Error> {
             let keys = preset.family.keys();
             let known = KEYS.iter().any(|row| row.name == key);
             let hint = match nearest(key, keys.iter().copied()).filter(|_| !known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("it has {}", keys.join(", ")),
+                Some(near) => Some(format!("did you mean `{near}`?")),
+                None if keys.contains(&key) => None,
+                None => Some(format!("it has {}", keys.join(", "))),
             };
-            Error::new(message).hint(hint)
+            Error::new(message).maybe_hint(hint)
         })?;
     }
     let program = preset.build().map_err(Error::new)?;

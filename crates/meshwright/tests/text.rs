@@ -20,8 +20,11 @@ use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Data, Options, evaluate, generate};
 use meshwright::program::Program;
 
-/// The folders and what is expected of their texts.
-const STAGES: [(&str, fn(&str) -> Result<String, Failed>); 5] = [
+/// Makes of a text what is expected of it.
+type Show = fn(&str) -> Result<String, Failed>;
+
+/// The folders and what is done with their texts.
+const STAGES: [(&str, Show); 5] = [
     ("errors", show_errors),
     ("import", |text| Ok(program(text)?.to_string())),
     ("interpret", show_results),
@@ -49,7 +52,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-fn check(path: &Path, show: fn(&str) -> Result<String, Failed>) -> Result<(), Failed> {
+fn check(path: &Path, show: Show) -> Result<(), Failed> {
     let text = fs::read_to_string(path)?;
     let (source, expected) = text.split_at(text.find(MARK).unwrap_or(text.len()));
     let actual: String = show(source)?.lines().map(|line| format!("{MARK}{line}\n")).collect();

@@ -179,7 +179,7 @@ const STEP_KEYS: &[&str] =
     &["batch", "clip", "dtype", "epsilon", "learning_rate", "optimizer", "remat", "weight_decay"];
 
 impl Family {
-    /// The settings that a family reads.
+    /// The settings that a family reads, in the order of the alphabet.
     pub fn keys(self) -> Vec<&'static str> {
         let own: &[&str] = match self {
             Family::Bert => &["dropout", "ffn", "head_width", "heads", "hidden", "layers", "seq", "vocab"],
@@ -265,7 +265,9 @@ impl Family {
             Family::Unet => &["channels", "dropout", "heads", "image", "layers"],
             Family::Vit => &["classes", "dropout", "ffn", "head_width", "heads", "hidden", "image", "layers", "patch"],
         };
-        STEP_KEYS.iter().chain(own).copied().collect()
+        let mut keys: Vec<&str> = STEP_KEYS.iter().chain(own).copied().collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// Whether the heads together may be wider or narrower than the model.
