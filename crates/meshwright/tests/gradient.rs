@@ -461,3 +461,84 @@ fn an_op_without_a_gradient_is_named() {
 fn what_the_loss_does_not_depend_on_has_a_gradient_of_zeros() {
     check(&[&[2], &[3]], (-1.0, 1.0), |_, x| x[0]);
 }
+
+/// Programs of random ops on random shapes, each value a function of some before it.
+#[test]
+fn random_programs() {
+    let rounds = if std::env::var_os("LONG").is_some() { 2000 } else { 100 };
+    for seed in 0u64..rounds {
+        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5DEE_CE66_D5DE_ECE6;
+        let mut pick = |below: usize| (next(&mut random) * below as f64) as usize;
+        let shapes = [vec![1 + pick(3), 1 + pick(4)], vec![1 + pick(3), 1 + pick(4)]];
+        let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+        let choices: Vec<usize> = (0..64).map(|_| pick(1 << 16)).collect();
+        check(&shapes, (-1.0, 1.0), |b, x| random_value(b, x, &choices));
+    }
+}
+
+/// Adds eight ops to a pool of values; the last of them is the result. All are smooth where the
+/// values are, so that differences tell the gradient.
+fn random_value(b: &mut Builder, inputs: &[ValueId], choices: &[usize]) -> ValueId {
+    let mut choices = choices.iter().copied();
+    let mut pick = |below: usize| choices.next().map_or(0, |choice| choice % below);
+    let mut pool = inputs.to_vec();
+    for _ in 0..8 {
+        let value = pool[pick(pool.len())];
+        let shape = b.shape(value);
+        let rank = shape.len();
+        let made = match pick(12) {
+            0 => b.unary(Unary::Tanh, value),
+            1 => b.unary(Unary::Sine, value),
+            2 => b.unary(Unary::Logistic, value),
+            3 => {
+                let same: Vec<ValueId> = pool.iter().copied().filter(|&other| b.shape(other) == shape).collect();
+                let other = same[pick(same.len())];
+                let kind = [Binary::Add, Binary::Multiply, Binary::Subtract][pick(3)];
+                b.binary(kind, value, other)
+            }
+            4 => {
+                let square = b.times(value, value);
+                let divisor = b.plus_number(square, 1.5);
+                b.over(value, divisor)
+            }
+            5 if rank > 0 => b.sum(value, &[pick(rank)]),
+            6 if rank < 3 => {
+                let mut wider = shape.to_vec();
+                let place = pick(rank + 1);
+                wider.insert(place, 2);
+                b.broadcast_along(value, &wider, place)
+            }
+            7 if rank > 1 => {
+                let mut order: Vec<usize> = (0..rank).collect();
+                order.rotate_left(1 + pick(rank - 1));
+                b.transpose(value, &order)
+            }
+            8 => b.reshape(value, &[shape.iter().product()]),
+            9 if rank > 0 => {
+                let dim = pick(rank);
+                let half = b.slice_dim(value, dim, 0, shape[dim].div_ceil(2));
+                b.concatenate(&[half, value], dim)
+            }
+            10 if rank > 1 => {
+                // Contracts a dimension with itself, the others against each other.
+                let dim = pick(rank);
+                let product = b.dot(value, value, [&[], &[]], [&[dim], &[dim]], DType::F64);
+                let elements: usize = b.shape(product).iter().product();
+                let flat = b.reshape(product, &[elements]);
+                b.times_number(flat, 0.2)
+            }
+            11 if rank > 0 => {
+                let zero = b.scalar(DType::F64, 0.0);
+                let pads: Vec<i64> = (0..rank).map(|_| pick(3) as i64 - 1).collect();
+                let fits = shape.iter().all(|&size| size > 1);
+                let low = if fits { pads } else { vec![1; rank] };
+                b.pad(value, zero, &low, &vec![1; rank], &vec![1; rank])
+            }
+            _ => b.unary(Unary::Cosine, value),
+        };
+        // Values that grow without end would leave nothing but rounding.
+        let small = b.shape(made).iter().product::<usize>() <= 200;
+        pool.push(if small { made } else { value });
+    }
+    pool.pop().unwrap_or(inputs[0])
+}
