@@ -132,9 +132,10 @@ impl<'s> Step<'s> {
         Ok(self.finish_with(results))
     }
 
-    /// A program with these results and the arguments in order: parameters, other state, inputs.
-    pub(super) fn finish_with(self, results: Vec<(String, ValueId)>) -> Program {
+    /// A program with these results, results and arguments in order: parameters, other state, the rest.
+    pub(super) fn finish_with(self, mut results: Vec<(String, ValueId)>) -> Program {
         let mut builder = self.builder;
+        results.sort_by_key(|(name, _)| place(name));
         for (name, value) in results {
             builder.result(name, value);
         }
