@@ -76,6 +76,7 @@ def part(values, prefix):
 def assert_close(found, expected, what, tolerance=1e-5):
     """Relative to the largest element: sums run in another order than XLA's."""
     expected = np.asarray(expected)
+    assert np.shape(found) == expected.shape, what
     largest = max(np.abs(expected).max(initial=0), 1e-6)
     if np.abs(expected).max(initial=0) < 1e-12:
         # Terms cancel exactly, as in the bias of keys: what is left is the rounding of f32.

@@ -224,7 +224,13 @@ impl Class {
     }
 
     fn to_json(&self) -> serde_json::Value {
-        json!({"name": self.name, "count": self.count, "elements": self.elements, "bytes": self.bytes})
+        json!({
+            "name": self.name,
+            "count": self.count,
+            "donated": self.donated,
+            "elements": self.elements,
+            "bytes": self.bytes,
+        })
     }
 }
 
@@ -261,7 +267,9 @@ fn operations(program: &Program) -> Vec<(&str, usize)> {
 }
 
 fn result_classes(program: &Program, pairs: &[Option<usize>]) -> Vec<Class> {
-    let is_state = |index: &usize| pairs.contains(&Some(*index));
+    let mut is_paired = vec![false; program.results.len()];
+    pairs.iter().flatten().for_each(|result| is_paired[*result] = true);
+    let is_state = |index: &usize| is_paired[*index];
     let (state, other): (Vec<usize>, Vec<usize>) = (0..program.results.len()).partition(is_state);
     let values =
         |indices: &[usize]| -> Vec<ValueId> { indices.iter().map(|index| program.body().results[*index]).collect() };

@@ -59,7 +59,8 @@ pub(crate) struct Warning {
 pub(crate) fn load(arguments: &ModelArguments) -> Result<Vec<Model>, Error> {
     let path = &arguments.model;
     // A file of that name comes first: its author knows of it.
-    let preset = path.to_str().filter(|_| !path.exists()).and_then(BuiltIn::preset);
+    let is_file = path.exists() && !path.is_dir();
+    let preset = path.to_str().filter(|_| !is_file).and_then(BuiltIn::preset);
     if let Some(preset) = preset {
         return Ok(vec![build(preset, &arguments.settings)?]);
     }

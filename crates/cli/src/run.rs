@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshwright::interpret::{CheckFailure, EvaluateError, Evaluation, Options, Tensor, evaluate};
+use meshwright::interpret::{CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate};
 use meshwright::program::{LocationId, Program};
 use serde_json::json;
 
@@ -91,6 +91,7 @@ impl Run<'_> {
 
 fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
     let program = &model.program;
+    check_sizes(program).map_err(|error| refused(program, &error))?;
     let inputs = match &arguments.inputs {
         Some(path) => tensors::read(path, program)?,
         None => tensors::generate(program, arguments.seed),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use meshwright::import::{Diagnostic, Severity, import};
-use meshwright::interpret::{Data, Options, evaluate, generate};
+use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
 use meshwright::program::Program;
 
 /// Makes of a text what is expected of it.
@@ -87,10 +87,14 @@ fn program(source: &str) -> Result<Program, Failed> {
 }
 
 fn show_results(source: &str) -> Result<String, Failed> {
-    let program = program(source)?;
+    results(&program(source)?)
+}
+
+/// The results on generated inputs, and the checks.
+fn results(program: &Program) -> Result<String, Failed> {
     let arguments = program.body().arguments.iter().zip(0..).map(|(&value, seed)| generate(program.ty(value), seed));
-    let evaluation =
-        evaluate(&program, &arguments.collect::<Vec<_>>(), Options { wide: false }).map_err(|error| error.message)?;
+    let arguments: Vec<Tensor> = arguments.collect();
+    let evaluation = evaluate(program, &arguments, Options { wide: false }).map_err(|error| error.message)?;
     let mut text = String::new();
     for result in &evaluation.results {
         let values = match &result.data {
@@ -120,6 +124,9 @@ fn show_loops(source: &str) -> Result<String, Failed> {
     }
     let unrolled = program.unroll()?;
     unrolled.verify()?;
+    if results(&program)? != results(&unrolled)? {
+        return Err("unrolling changes the results".into());
+    }
     write!(text, "{unrolled}")?;
     Ok(text)
 }

@@ -60,8 +60,21 @@ pub struct EvaluateError {
     pub message: String,
 }
 
+/// Tensors with more elements than this are refused: each takes eight bytes.
+const MAXIMUM_ELEMENTS: usize = 1 << 32;
+
+/// The first value that is too large to be evaluated, as an error. It should be asked for before
+/// arguments are made.
+pub fn check_sizes(program: &Program) -> Result<(), EvaluateError> {
+    let large = program.values.iter().find(|(_, value)| value.ty.elements() > MAXIMUM_ELEMENTS);
+    let Some((value, _)) = large else { return Ok(()) };
+    let location = program.producer(value).map_or(Program::UNKNOWN_LOCATION, |op| program.ops[op].location);
+    Err(EvaluateError { location, message: format!("`{}` is too large to be evaluated", program.ty(value)) })
+}
+
 /// Evaluates a verified program on arguments of its argument types.
 pub fn evaluate(program: &Program, arguments: &[Tensor], options: Options) -> Result<Evaluation, EvaluateError> {
+    check_sizes(program)?;
     let fail = |message| Err(EvaluateError { location: Program::UNKNOWN_LOCATION, message });
     let expected = &program.body().arguments;
     if arguments.len() != expected.len() {

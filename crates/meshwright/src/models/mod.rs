@@ -124,7 +124,7 @@ impl Model {
         if settings.dropout >= 1.0 {
             return Err(format!("`dropout` is {}, must be less than 1", settings.dropout));
         }
-        check_sizes(&settings)?;
+        self.family.check_sizes(&settings)?;
         Ok(settings)
     }
 
@@ -142,43 +142,51 @@ impl Model {
 /// Tensors with more elements than this are refused: a few more bits and they cannot be counted.
 const MAXIMUM_ELEMENTS: f64 = (1u64 << 54) as f64;
 
-/// Programs of more layers or steps than this are refused: each is written out.
+/// Programs of more blocks than this are refused: each is written out.
 const MAXIMUM_REPEATS: usize = 4096;
-
-/// An error where the largest tensors would be too large to count, or the program too long.
-fn check_sizes(settings: &Settings) -> Result<(), String> {
-    let product = |sizes: &[usize]| sizes.iter().map(|&size| size.max(1) as f64).product::<f64>();
-    let Settings { batch, seq, target_seq, vocab, ffn, hidden, image, channels, width, .. } = *settings;
-    let Settings { experts, expert_group, edges, nodes, heads, head_width, layers, decoder_layers, .. } = *settings;
-    let room = settings.capacity_factor.max(1.0);
-    let products = [
-        ("batch * seq * vocab", product(&[batch, seq.max(target_seq), vocab])),
-        ("batch * seq * ffn", product(&[batch, seq.max(target_seq), ffn.max(3 * hidden)])),
-        ("batch * seq * heads * head_width", product(&[batch, seq.max(target_seq), heads, head_width])),
-        ("batch * seq * seq * heads", product(&[batch, seq.max(target_seq), seq.max(target_seq), heads])),
-        ("batch * seq * expert_group", product(&[batch, seq, expert_group, experts]) * room),
-        ("experts * hidden * ffn", product(&[experts, hidden, ffn]) * room),
-        ("vocab * hidden", product(&[vocab, hidden])),
-        ("batch * image * image * channels * width", product(&[batch, image, image, channels, width, 64])),
-        ("channels * channels * width * width", product(&[channels, channels, width, width, 4096])),
-        ("(nodes + edges) * hidden", product(&[nodes + edges, hidden, 4])),
-    ];
-    if let Some((name, _)) = products.iter().find(|(_, elements)| *elements > MAXIMUM_ELEMENTS) {
-        return Err(format!("`{name}` is more than can be counted"));
-    }
-    for (name, count) in [("layers", layers), ("decoder_layers", decoder_layers)] {
-        if count > MAXIMUM_REPEATS {
-            return Err(format!("`{name}` = {count} is more than {MAXIMUM_REPEATS}"));
-        }
-    }
-    Ok(())
-}
 
 /// What every training step has.
 const STEP_KEYS: &[&str] =
     &["batch", "clip", "dtype", "epsilon", "learning_rate", "optimizer", "remat", "weight_decay"];
 
 impl Family {
+    /// An error where the largest tensors would be too large to count, or the program too long.
+    fn check_sizes(self, settings: &Settings) -> Result<(), String> {
+        let product = |sizes: &[usize]| sizes.iter().map(|&size| size.max(1) as f64).product::<f64>();
+        let Settings { batch, seq, target_seq, vocab, ffn, hidden, image, channels, width, .. } = *settings;
+        let Settings { experts, expert_group, edges, nodes, heads, head_width, layers, decoder_layers, .. } = *settings;
+        let room = settings.capacity_factor.max(1.0);
+        // Pixels attend to each other at half the resolution of the image, patches at theirs.
+        let places = (image / settings.patch.clamp(1, image)).max(image / 2 * usize::from(self == Family::Unet)) + 1;
+        let products = [
+            ("batch * seq * vocab", product(&[batch, seq.max(target_seq), vocab])),
+            ("batch * seq * ffn", product(&[batch, seq.max(target_seq), ffn.max(3 * hidden)])),
+            ("batch * seq * heads * head_width", product(&[batch, seq.max(target_seq), heads, head_width])),
+            ("batch * seq * seq * heads", product(&[batch, seq.max(target_seq), seq.max(target_seq), heads])),
+            ("batch * seq * expert_group", product(&[batch, seq, expert_group, experts]) * room),
+            ("experts * hidden * ffn", product(&[experts, hidden, ffn]) * room),
+            ("vocab * hidden", product(&[vocab, hidden])),
+            ("batch * image * image * channels * width", product(&[batch, image, image, channels, width, 64])),
+            ("channels * channels * width * width", product(&[channels, channels, width, width, 4096])),
+            ("batch * heads * places * places", product(&[batch, heads, places, places, places, places])),
+            ("(nodes + edges) * hidden", product(&[nodes + edges, hidden.max(ffn), 4])),
+        ];
+        if let Some((name, _)) = products.iter().find(|(_, elements)| *elements > MAXIMUM_ELEMENTS) {
+            return Err(format!("`{name}` is more than can be counted"));
+        }
+        // A graph network writes its steps out, each with several networks of all layers; a UNet has its
+        // layers at several resolutions.
+        let (name, count) = match self {
+            Family::Graph => ("layers * steps", 3 * layers * settings.steps),
+            Family::Unet => ("layers", 8 * layers),
+            _ => ("layers", layers + decoder_layers),
+        };
+        if count > MAXIMUM_REPEATS {
+            return Err(format!("`{name}` is too many: the program would have more than {MAXIMUM_REPEATS} blocks"));
+        }
+        Ok(())
+    }
+
     /// The settings that a family reads, in the order of the alphabet.
     pub fn keys(self) -> Vec<&'static str> {
         let own: &[&str] = match self {

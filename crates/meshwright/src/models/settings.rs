@@ -72,7 +72,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "clip", about: "largest global norm of the gradients; 0 for none", read: |s, t| number(&mut s.clip, t), show: |s| s.clip.to_string() },
     Key { name: "decoder_layers", about: "layers of the decoder", read: |s, t| size(&mut s.decoder_layers, t), show: |s| s.decoder_layers.to_string() },
     Key { name: "dropout", about: "share of activations dropped; 0 for none", read: |s, t| number(&mut s.dropout, t), show: |s| s.dropout.to_string() },
-    Key { name: "dtype", about: "type of computation: f32, bf16, f16; state stays f32", read: |s, t| dtype(&mut s.dtype, t), show: |s| s.dtype.to_string() },
+    Key { name: "dtype", about: "type of computation: f32, bf16, f16 or f64; state is f32, or f64 with it", read: |s, t| dtype(&mut s.dtype, t), show: |s| s.dtype.to_string() },
     Key { name: "edges", about: "edges of the graph", read: |s, t| size(&mut s.edges, t), show: |s| s.edges.to_string() },
     Key { name: "epsilon", about: "term in the divisor of the optimizer", read: |s, t| number(&mut s.epsilon, t), show: |s| s.epsilon.to_string() },
     Key { name: "expert_group", about: "tokens that are dispatched together", read: |s, t| size(&mut s.expert_group, t), show: |s| s.expert_group.to_string() },
@@ -170,7 +170,7 @@ impl Optimizer {
     }
 }
 
-/// Sizes are at least 1 and small enough that products of a few of them fit 64 bits.
+/// Sizes are at least 1; products of them are checked when a model is built.
 fn size(slot: &mut usize, text: &str) -> Option<()> {
     let value: usize = text.parse().ok()?;
     (1..=1 << 24).contains(&value).then(|| *slot = value)

@@ -1,5 +1,7 @@
 //! A training step around a forward pass: parameters in, loss, gradients, update, parameters out.
 
+use rustc_hash::FxHashMap;
+
 use super::builder::Builder;
 use super::gradient::gradients;
 use super::optimizer;
@@ -14,7 +16,6 @@ pub(super) struct Step<'s> {
     parameters: Vec<Parameter>,
     /// State that the forward pass updates itself, such as running statistics, with its next value.
     kept: Vec<(Parameter, ValueId)>,
-    inputs: Vec<ValueId>,
     /// Parameters are stored in the type of computation, as nothing updates them.
     is_inference: bool,
 }
@@ -29,14 +30,7 @@ pub(super) struct Parameter {
 
 impl<'s> Step<'s> {
     pub(super) fn new(name: &str, settings: &'s Settings) -> Step<'s> {
-        Step {
-            builder: Builder::new(name),
-            settings,
-            parameters: Vec::new(),
-            kept: Vec::new(),
-            inputs: Vec::new(),
-            is_inference: false,
-        }
+        Step { builder: Builder::new(name), settings, parameters: Vec::new(), kept: Vec::new(), is_inference: false }
     }
 
     /// A program that only reads its parameters, which are stored in the type of computation. It ends
@@ -82,9 +76,7 @@ impl<'s> Step<'s> {
 
     /// Part of the batch.
     pub(super) fn input(&mut self, name: &str, ty: Type) -> ValueId {
-        let value = self.builder.argument(format!("batch.{name}"), ty);
-        self.inputs.push(value);
-        value
+        self.builder.argument(format!("batch.{name}"), ty)
     }
 
     /// A layer, recomputed in the backward pass where that is set.
@@ -159,7 +151,9 @@ fn place(name: &str) -> usize {
 
 /// State is overwritten by its next value, which has the same name.
 fn donate(program: &mut Program) {
+    let names = program.results.iter().enumerate().map(|(index, result)| (result.name.as_str(), index));
+    let results: FxHashMap<&str, usize> = names.collect();
     for argument in &mut program.arguments {
-        argument.alias = program.results.iter().position(|result| result.name == argument.name);
+        argument.alias = results.get(argument.name.as_str()).copied();
     }
 }

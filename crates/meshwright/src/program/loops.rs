@@ -149,7 +149,9 @@ fn constant(program: &Program, op: OpId, value: ValueId, depth: usize) -> Option
             let producer = &program.ops[producer];
             match &producer.op {
                 Op::Constant(literal) => literal.as_splat_integer(),
-                Op::Convert { dtype } if dtype.is_integer() => constant(program, op, producer.operands[0], depth + 1),
+                Op::Convert { dtype } if dtype.is_integer() => {
+                    constant(program, op, producer.operands[0], depth + 1).map(|value| dtype.wrap(value))
+                }
                 Op::Reshape { .. } => constant(program, op, producer.operands[0], depth + 1),
                 _ => None,
             }
@@ -283,8 +285,17 @@ fn one_slice(counted: &Counted<'_>, shape: &[usize], sizes: &[usize], starts: &[
     (counted.trips > 0 && moves && inside(start.offset) && inside(last)).then_some((dim, start))
 }
 
-/// A scalar of the body as a function of the trip.
+/// A scalar of the body as a function of the trip, where it stays in the range of its type: being
+/// affine, it does so in all trips if it does in the first and the last.
 fn affine(counted: &Counted<'_>, value: ValueId, depth: usize) -> Option<Affine> {
+    let found = unchecked_affine(counted, value, depth)?;
+    let dtype = counted.program.dtype(value);
+    let last = found.scale.checked_mul(counted.trips.max(1) as i64 - 1)?.checked_add(found.offset)?;
+    let fits = |value: i64| dtype.wrap(value) == value && !(dtype.is_unsigned() && value < 0);
+    (fits(found.offset) && fits(last)).then_some(found)
+}
+
+fn unchecked_affine(counted: &Counted<'_>, value: ValueId, depth: usize) -> Option<Affine> {
     let program = counted.program;
     if depth > MAXIMUM_DEPTH {
         return None;

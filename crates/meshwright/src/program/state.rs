@@ -108,7 +108,8 @@ impl Pairing<'_> {
             let shared = endings(name).find_map(|ending| {
                 let arguments = by_ending.get(ending)?;
                 let fitting = arguments.iter().copied().filter(|&argument| self.same_type(argument, result));
-                let fitting: Vec<usize> = fitting.collect();
+                // Where more share an ending, it tells nothing.
+                let fitting: Vec<usize> = fitting.take(MAXIMUM_CANDIDATES).collect();
                 (!fitting.is_empty()).then_some((ending, fitting))
             });
             let Some((ending, arguments)) = shared else { continue };
@@ -158,6 +159,9 @@ impl Pairing<'_> {
         }
     }
 }
+
+/// How many arguments may compete for a result.
+const MAXIMUM_CANDIDATES: usize = 64;
 
 /// A dotted name and what is left of it as parts are taken off its front: `a.b.c`, `b.c`, `c`.
 fn endings(name: &str) -> impl Iterator<Item = &str> {

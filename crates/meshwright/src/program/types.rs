@@ -226,6 +226,16 @@ impl DType {
         self.kind() == DTypeKind::Complex
     }
 
+    /// An integer as this type holds it: wrapped to its width, and of a boolean whether it is not 0.
+    pub fn wrap(self, value: i64) -> i64 {
+        let shift = 64 - self.bits().clamp(1, 64) as u32;
+        match self.kind() {
+            DTypeKind::Bool => i64::from(value != 0),
+            DTypeKind::Signed => value << shift >> shift,
+            _ => ((value as u64) << shift >> shift) as i64,
+        }
+    }
+
     /// Bytes of one element in a literal or a file, where each element has whole bytes of its own.
     pub fn stored_bytes(self) -> usize {
         self.bits().div_ceil(8)

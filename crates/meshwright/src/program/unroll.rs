@@ -13,7 +13,7 @@ const MAXIMUM_OPS: usize = 5_000_000;
 impl Program {
     /// The same program with its counted loops written out. Positions that depend on the trip become
     /// constants, slices at them become plain slices, and what the trips stacked is concatenated.
-    /// The error says how large the program would become.
+    /// The error says that the program would become too large.
     pub fn unroll(&self) -> Result<Program, String> {
         let mut unroller = Unroller { known: FxHashMap::default(), inside: 0, is_too_large: false };
         let mut copier = Copier::new(self);
@@ -161,8 +161,12 @@ impl Unroller {
             }
             _ => None,
         };
-        let Some(value) = value else { return false };
-        let constant = self.add_constant(copier, ty.clone(), wrap(ty.dtype, value), to, at);
+        let Some(value) = value.map(|value| ty.dtype.wrap(value)) else { return false };
+        // Past 63 bits an unsigned number looks negative, and would compare as such.
+        if ty.dtype.is_unsigned() && value < 0 {
+            return false;
+        }
+        let constant = self.add_constant(copier, ty, value, to, at);
         copier.set_value(result, constant);
         true
     }
@@ -186,16 +190,6 @@ fn holds(direction: Direction, left: i64, right: i64) -> i64 {
         Direction::LessOrEqual => left <= right,
         Direction::NotEqual => left != right,
     })
-}
-
-/// The value in the range of its type.
-fn wrap(dtype: DType, value: i64) -> i64 {
-    let shift = 64 - dtype.bits() as u32;
-    match dtype {
-        DType::Bool => value & 1,
-        dtype if dtype.is_signed() => value << shift >> shift,
-        _ => ((value as u64) << shift >> shift) as i64,
-    }
 }
 
 /// A carried value that the trips fill entirely, one slice each.
@@ -262,11 +256,15 @@ fn add_slice(
 fn piece_of(program: &Program, operand: ValueId, start: &[usize], sizes: &[usize]) -> Option<ValueId> {
     let operation = &program.ops[program.producer(operand)?];
     let Op::Concatenate { dim } = operation.op else { return None };
+    // A stack of single slices is looked up at once; there may be as many as trips.
+    let single = operation.operands.len() == program.shape(operand)[dim];
     let mut position = 0;
-    let piece = operation.operands.iter().find(|&&piece| {
-        let here = position;
-        position += program.shape(piece)[dim];
-        here == start[dim]
+    let piece = operation.operands.get(start[dim]).filter(|_| single).or_else(|| {
+        operation.operands.iter().find(|&&piece| {
+            let here = position;
+            position += program.shape(piece)[dim];
+            here == start[dim]
+        })
     })?;
     (program.shape(*piece) == sizes).then_some(*piece)
 }
