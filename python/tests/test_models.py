@@ -141,3 +141,5 @@ def test_parameters_after_steps_are_those_of_jax(meshwright, tmp_path, case, opt
             parameters = optax.apply_updates(parameters, changes)
     for name, value in parameters.items():
         assert_close(values[f"params.{name}"], value, f"{name} after two steps")
+    for name, value in state.items():
+        assert_close(values[f"state.{name}"], value, f"{name} after two steps")

@@ -36,11 +36,11 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         return Ok(Answer::Yes);
     }
     let width = terminal_width();
-    let mut presets = Table::new(&["preset", "parameters", "about"]);
+    let mut presets = Table::new(&["preset", "parameters", "about"]).ending_in_prose();
     for row in &rows {
         presets.row([row.name.to_owned(), count(row.parameters), row.about.to_owned()]);
     }
-    let mut keys = Table::new(&["setting", "about"]);
+    let mut keys = Table::new(&["setting", "about"]).ending_in_prose();
     for key in KEYS {
         keys.row([key.name.to_owned(), key.about.to_owned()]);
     }

@@ -9,11 +9,18 @@ use unicode_width::UnicodeWidthStr;
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    /// The last column is prose: it stands left, and nothing is cut for its sake.
+    ends_in_prose: bool,
 }
 
 impl Table {
     pub(crate) fn new(heading: &[&str]) -> Table {
-        Table { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()] }
+        Table { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()], ends_in_prose: false }
+    }
+
+    /// The same table with its last column as prose.
+    pub(crate) fn ending_in_prose(self) -> Table {
+        Table { ends_in_prose: true, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -27,6 +34,9 @@ impl Table {
                 self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
             })
             .collect();
+        if let (true, Some(last)) = (self.ends_in_prose, widths.last_mut()) {
+            *last = 0;
+        }
         let others: usize = widths.iter().skip(1).map(|width| GAP.len() + width).sum();
         if let Some(first) = widths.first_mut() {
             *first = (*first).min(width.saturating_sub(others).max(NARROWEST));
@@ -40,7 +50,7 @@ impl Table {
                     let padding = width - cell.width();
                     let _ = write!(line, "{cell}{:padding$}", "");
                 } else {
-                    let padding = width - cell.width();
+                    let padding = width.saturating_sub(cell.width());
                     let _ = write!(line, "{GAP}{:padding$}{cell}", "");
                 }
             }
