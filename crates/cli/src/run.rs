@@ -91,7 +91,9 @@ impl Run<'_> {
 
 fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
     let program = &model.program;
-    check_sizes(program).map_err(|error| refused(program, &error))?;
+    check_sizes(program).map_err(|error| {
+        refused(program, &error).hint("evaluate a smaller one: `--set` changes the sizes of a preset")
+    })?;
     let inputs = match &arguments.inputs {
         Some(path) => tensors::read(path, program)?,
         None => tensors::generate(program, arguments.seed),

@@ -60,16 +60,24 @@ pub struct EvaluateError {
     pub message: String,
 }
 
-/// Tensors with more elements than this are refused: each takes eight bytes.
-const MAXIMUM_ELEMENTS: usize = 1 << 32;
+/// More elements than this are refused, in one tensor or in all arguments: each takes eight bytes.
+const MAXIMUM_ELEMENTS: usize = 1 << 31;
 
-/// The first value that is too large to be evaluated, as an error. It should be asked for before
-/// arguments are made.
+/// What is too large to be evaluated, as an error. It should be asked for before arguments are made.
 pub fn check_sizes(program: &Program) -> Result<(), EvaluateError> {
     let large = program.values.iter().find(|(_, value)| value.ty.elements() > MAXIMUM_ELEMENTS);
-    let Some((value, _)) = large else { return Ok(()) };
-    let location = program.producer(value).map_or(Program::UNKNOWN_LOCATION, |op| program.ops[op].location);
-    Err(EvaluateError { location, message: format!("`{}` is too large to be evaluated", program.ty(value)) })
+    if let Some((value, _)) = large {
+        let location = program.producer(value).map_or(Program::UNKNOWN_LOCATION, |op| program.ops[op].location);
+        let message = format!("`{}` is too large to be evaluated", program.ty(value));
+        return Err(EvaluateError { location, message });
+    }
+    // No single one is large, so the sum is far from overflowing.
+    let total: usize = program.body().arguments.iter().map(|&value| program.ty(value).elements()).sum();
+    if total > MAXIMUM_ELEMENTS {
+        let message = format!("the arguments have {total} elements together, which is too large to be evaluated");
+        return Err(EvaluateError { location: Program::UNKNOWN_LOCATION, message });
+    }
+    Ok(())
 }
 
 /// Evaluates a verified program on arguments of its argument types.
