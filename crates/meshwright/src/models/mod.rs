@@ -146,8 +146,12 @@ const MAXIMUM_ELEMENTS: f64 = (1u64 << 54) as f64;
 const MAXIMUM_REPEATS: usize = 4096;
 
 /// What every training step has.
-const STEP_KEYS: &[&str] =
-    &["batch", "clip", "dtype", "epsilon", "learning_rate", "optimizer", "remat", "weight_decay"];
+const STEP: &[&str] = &["batch", "clip", "dtype", "epsilon", "learning_rate", "optimizer", "remat", "weight_decay"];
+/// What every transformer has.
+const TRANSFORMER: &[&str] = &["ffn", "head_width", "heads", "hidden", "layers"];
+/// What every model of tokens has.
+const TOKENS: &[&str] = &["seq", "vocab"];
+const EXPERTS: &[&str] = &["capacity_factor", "expert_group", "experts", "experts_per_token"];
 
 impl Family {
     /// An error where the largest tensors would be too large to count, or the program too long.
@@ -189,91 +193,21 @@ impl Family {
 
     /// The settings that a family reads, in the order of the alphabet.
     pub fn keys(self) -> Vec<&'static str> {
-        let own: &[&str] = match self {
-            Family::Bert => &["dropout", "ffn", "head_width", "heads", "hidden", "layers", "seq", "vocab"],
-            Family::Decode => {
-                return vec![
-                    "batch",
-                    "dtype",
-                    "ffn",
-                    "head_width",
-                    "heads",
-                    "hidden",
-                    "layers",
-                    "seq",
-                    "steps",
-                    "tied",
-                    "vocab",
-                ];
-            }
-            Family::Gpt | Family::Partir => {
-                &["dropout", "ffn", "head_width", "heads", "hidden", "layers", "seq", "tied", "vocab"]
-            }
-            Family::Graph => &["edges", "ffn", "hidden", "layers", "nodes", "steps"],
-            Family::Llama => &[
-                "dropout",
-                "ffn",
-                "head_width",
-                "heads",
-                "hidden",
-                "kv_heads",
-                "layers",
-                "rope_theta",
-                "seq",
-                "tied",
-                "vocab",
-            ],
-            Family::Mixtral => &[
-                "capacity_factor",
-                "dropout",
-                "expert_group",
-                "experts",
-                "experts_per_token",
-                "ffn",
-                "head_width",
-                "heads",
-                "hidden",
-                "kv_heads",
-                "layers",
-                "rope_theta",
-                "seq",
-                "tied",
-                "vocab",
-            ],
-            Family::Mlp => &["hidden", "layers"],
-            Family::Moe => &[
-                "capacity_factor",
-                "dropout",
-                "expert_group",
-                "experts",
-                "experts_per_token",
-                "ffn",
-                "head_width",
-                "heads",
-                "hidden",
-                "layers",
-                "seq",
-                "tied",
-                "vocab",
-            ],
-            Family::Resnet => &["channels", "classes", "image", "layers", "width"],
-            Family::T5 => &[
-                "decoder_layers",
-                "dropout",
-                "ffn",
-                "head_width",
-                "heads",
-                "hidden",
-                "layers",
-                "seq",
-                "target_seq",
-                "tied",
-                "vocab",
-            ],
-            Family::Unet => &["channels", "dropout", "heads", "image", "layers"],
-            Family::Vit => &["classes", "dropout", "ffn", "head_width", "heads", "hidden", "image", "layers", "patch"],
+        let groups: &[&[&str]] = match self {
+            Family::Bert => &[STEP, TRANSFORMER, TOKENS, &["dropout"]],
+            Family::Decode => &[TRANSFORMER, TOKENS, &["batch", "dtype", "steps", "tied"]],
+            Family::Gpt | Family::Partir => &[STEP, TRANSFORMER, TOKENS, &["dropout", "tied"]],
+            Family::Graph => &[STEP, &["edges", "ffn", "hidden", "layers", "nodes", "steps"]],
+            Family::Llama => &[STEP, TRANSFORMER, TOKENS, &["dropout", "kv_heads", "rope_theta", "tied"]],
+            Family::Mixtral => &[STEP, TRANSFORMER, TOKENS, EXPERTS, &["dropout", "kv_heads", "rope_theta", "tied"]],
+            Family::Mlp => &[STEP, &["hidden", "layers"]],
+            Family::Moe => &[STEP, TRANSFORMER, TOKENS, EXPERTS, &["dropout", "tied"]],
+            Family::Resnet => &[STEP, &["channels", "classes", "image", "layers", "width"]],
+            Family::T5 => &[STEP, TRANSFORMER, TOKENS, &["decoder_layers", "dropout", "target_seq", "tied"]],
+            Family::Unet => &[STEP, &["channels", "dropout", "heads", "image", "layers"]],
+            Family::Vit => &[STEP, TRANSFORMER, &["classes", "dropout", "image", "patch"]],
         };
-        let mut keys: Vec<&str> = STEP_KEYS.iter().chain(own).copied().collect();
+        let mut keys: Vec<&str> = groups.concat();
         keys.sort_unstable();
         keys
     }

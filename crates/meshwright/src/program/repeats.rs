@@ -1,4 +1,4 @@
-//! Layers: stretches of the program that repeat.
+//! Stretches of a program that repeat: most often its layers.
 
 use std::hash::{Hash, Hasher};
 
@@ -36,7 +36,7 @@ impl Program {
 }
 
 fn is_heavy(op: &Op) -> bool {
-    matches!(op, Op::Attention(_) | Op::Convolution(_) | Op::DotGeneral(_))
+    matches!(op, Op::Attention(_) | Op::AttentionGrad(_) | Op::Convolution(_) | Op::DotGeneral(_))
 }
 
 /// Equal for ops with equal attributes, operand types and result types.
