@@ -46,34 +46,22 @@ pub(super) enum Simple {
 }
 
 /// What a region of two scalar arguments does, where it is one of the common things.
-pub(super) fn simple(program: &Program, region: RegionId) -> Option<Simple> {
-    let region = &program.regions[region];
+pub(super) fn simple(program: &Program, id: RegionId) -> Option<Simple> {
+    let region = &program.regions[id];
     let (&[first, second], &[result]) = (&region.arguments[..], &region.results[..]) else { return None };
     if program.ty(first) != program.ty(second) {
         return None;
     }
-    match region.ops[..] {
-        [] if result == first => Some(Simple::First),
-        [] if result == second => Some(Simple::Second),
-        [op] => {
-            let operation = &program.ops[op];
-            let Op::Binary(binary) = operation.op else { return None };
-            let commutes = matches!(
-                binary,
-                Binary::Add
-                    | Binary::And
-                    | Binary::Maximum
-                    | Binary::Minimum
-                    | Binary::Multiply
-                    | Binary::Or
-                    | Binary::Xor
-            );
-            let operands = &operation.operands[..];
-            let both = operands == [first, second] || operands == [second, first];
-            (commutes && both && operation.results[..] == [result]).then_some(Simple::Combine(binary))
-        }
-        _ => None,
+    if region.ops.is_empty() {
+        let given = [(first, Simple::First), (second, Simple::Second)];
+        return given.into_iter().find(|(argument, _)| *argument == result).map(|(_, simple)| simple);
     }
+    let binary = program.applied_binary(id)?;
+    let commutes = matches!(
+        binary,
+        Binary::Add | Binary::And | Binary::Maximum | Binary::Minimum | Binary::Multiply | Binary::Or | Binary::Xor
+    );
+    commutes.then_some(Simple::Combine(binary))
 }
 
 impl<'p> Function<'p> {

@@ -152,6 +152,19 @@ impl Program {
         }
     }
 
+    /// The op that a region applies to its two arguments, where that is all it does: most reductions.
+    pub fn applied_binary(&self, region: RegionId) -> Option<Binary> {
+        let region = &self.regions[region];
+        let (&[op], &[result]) = (region.ops.as_slice(), region.results.as_slice()) else { return None };
+        let operation = &self.ops[op];
+        let reads_both = region.arguments.len() == 2
+            && region.arguments.iter().all(|argument| operation.operands.contains(argument));
+        match operation.op {
+            Op::Binary(binary) if reads_both && operation.results[0] == result => Some(binary),
+            _ => None,
+        }
+    }
+
     pub fn body(&self) -> &Region {
         &self.regions[self.body]
     }

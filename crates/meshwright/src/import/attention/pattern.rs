@@ -167,7 +167,7 @@ fn reduced_along(inside: &mut Inside<'_>, value: ValueId, dim: usize) -> Option<
                 let (&[input, initial], &[along]) = (operation.operands.as_slice(), dims.as_slice()) else {
                     return None;
                 };
-                let kind = reduction(program, operation.regions[0])?;
+                let kind = program.applied_binary(operation.regions[0])?;
                 let neutral = if kind == Binary::Add { 0.0 } else { f64::NEG_INFINITY };
                 if splat(program, initial) != Some(neutral) || places.len() + 1 != rank {
                     return None;
@@ -197,19 +197,6 @@ fn places_before_reshape(operand: &[usize], result: &[usize], places: &[Option<u
         })
         .collect::<Option<Vec<_>>>()?;
     large.next().is_none().then_some(before)
-}
-
-/// The binary op that a reduction applies.
-fn reduction(program: &Program, region: crate::program::RegionId) -> Option<Binary> {
-    let region = &program.regions[region];
-    let (&[op], &[result]) = (region.ops.as_slice(), region.results.as_slice()) else { return None };
-    let operation = &program.ops[op];
-    match &operation.op {
-        Op::Binary(kind) if operation.results[0] == result && operation.operands[0] != operation.operands[1] => {
-            Some(*kind)
-        }
-        _ => None,
-    }
 }
 
 /// `mask(scale * query * key)`: its parts.

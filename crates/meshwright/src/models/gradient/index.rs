@@ -133,18 +133,12 @@ enum UpdateKind {
 }
 
 fn update_kind(program: &Program, region: RegionId) -> UpdateKind {
-    let region = &program.regions[region];
-    match (region.ops.as_slice(), region.results.as_slice()) {
-        ([], [result]) if region.arguments.get(1) == Some(result) => UpdateKind::Overwrite,
-        ([op], [result])
-            if program.ops[*op].op == Op::Binary(Binary::Add)
-                && program.ops[*op].results[0] == *result
-                && program.ops[*op].operands[0] != program.ops[*op].operands[1] =>
-        {
-            UpdateKind::Add
-        }
-        _ => UpdateKind::Other,
+    if program.applied_binary(region) == Some(Binary::Add) {
+        return UpdateKind::Add;
     }
+    let region = &program.regions[region];
+    let gives_update = region.results.len() == 1 && region.arguments.get(1) == region.results.first();
+    if gives_update { UpdateKind::Overwrite } else { UpdateKind::Other }
 }
 
 fn overwriting_region(rule: &mut Rule<'_>, like: ValueId) -> RegionId {

@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use super::rules::Rule;
-use crate::program::{Binary, Dims, Direction, Op, Program, RegionId, SelectAndScatter, Window};
+use crate::program::{Binary, Dims, Direction, Op, SelectAndScatter, Window};
 
 /// Sums, products, maxima and minima of one operand.
 pub(super) fn reduce(rule: &mut Rule<'_>, dims: &[usize]) -> Result<(), String> {
     if rule.operation.operands.len() != 2 {
         return Err(rule.refusal(" with several operands"));
     }
-    let kind = applied(&rule.builder.program, rule.operation.regions[0]);
+    let kind = rule.builder.program.applied_binary(rule.operation.regions[0]);
     let (operand, result, gradient) = (rule.operand(0), rule.result(0), rule.gradient);
     let shape = rule.builder.shape(operand);
     let kept: Dims = (0..shape.len()).filter(|dim| !dims.contains(dim)).collect();
@@ -47,25 +47,12 @@ pub(super) fn reduce(rule: &mut Rule<'_>, dims: &[usize]) -> Result<(), String> 
     Ok(())
 }
 
-/// The binary op that a reduction applies.
-fn applied(program: &Program, region: RegionId) -> Option<Binary> {
-    let region = &program.regions[region];
-    let (&[op], &[result]) = (region.ops.as_slice(), region.results.as_slice()) else { return None };
-    let operation = &program.ops[op];
-    match &operation.op {
-        Op::Binary(kind) if operation.results[0] == result && operation.operands[0] != operation.operands[1] => {
-            Some(*kind)
-        }
-        _ => None,
-    }
-}
-
 /// Sums, and maxima and minima without dilation.
 pub(super) fn reduce_window(rule: &mut Rule<'_>, op: &Window) -> Result<(), String> {
     if rule.operation.operands.len() != 2 {
         return Err(rule.refusal(" with several operands"));
     }
-    match applied(&rule.builder.program, rule.operation.regions[0]) {
+    match rule.builder.program.applied_binary(rule.operation.regions[0]) {
         Some(Binary::Add) => sum_of_windows(rule, op),
         Some(Binary::Maximum) => chosen_of_windows(rule, op, Direction::GreaterOrEqual)?,
         Some(Binary::Minimum) => chosen_of_windows(rule, op, Direction::LessOrEqual)?,
