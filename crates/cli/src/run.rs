@@ -177,7 +177,8 @@ fn place(program: &Program, location: LocationId) -> Option<String> {
 
 /// A number that changes when any stored byte does: FNV-1a of 64 bits.
 fn checksum(tensor: &Tensor) -> String {
-    let hash = tensors::bytes(tensor)
+    let hash = tensor
+        .to_bytes()
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{hash:016x}")

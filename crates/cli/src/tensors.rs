@@ -54,7 +54,7 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
 /// The bytes of a safetensors file with results.
 pub(crate) fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
     let mut views = Vec::new();
-    let data: Vec<Vec<u8>> = tensors.iter().map(bytes).collect();
+    let data: Vec<Vec<u8>> = tensors.iter().map(Tensor::to_bytes).collect();
     for (index, (tensor, data)) in tensors.iter().zip(&data).enumerate() {
         let name = numbered("result", index);
         let ty = &tensor.ty;
@@ -82,11 +82,6 @@ pub(crate) fn names<'a>(kind: &str, own: impl ExactSizeIterator<Item = &'a str> 
 /// The name of a value by its place: `argument.0`, `result.0`.
 pub(crate) fn numbered(kind: &str, index: usize) -> String {
     format!("{kind}.{index}")
-}
-
-/// The stored bytes of a tensor: little-endian, row-major, whole bytes for each element.
-pub(crate) fn bytes(tensor: &Tensor) -> Vec<u8> {
-    tensor.to_bytes()
 }
 
 fn tensor(name: &str, view: &TensorView<'_>, ty: &Type) -> Result<Tensor, Error> {

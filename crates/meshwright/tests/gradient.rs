@@ -57,7 +57,7 @@ fn check(shapes: &[&[usize]], range: (f64, f64), build: impl Fn(&mut Builder, &[
             let numeric = (above - below) / (2.0 * step);
             let difference = (numeric - analytic[input][element]).abs();
             assert!(
-                difference <= 1e-6 * (1.0 + numeric.abs()),
+                difference <= 1e-8 * (1.0 + numeric.abs()),
                 "input {input} element {element}: {} by rule, {numeric} by differences",
                 analytic[input][element]
             );

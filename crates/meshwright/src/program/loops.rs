@@ -345,14 +345,7 @@ fn decided(counted: &Counted<'_>, value: ValueId, depth: usize) -> Option<bool> 
     let difference = combine(left, right, -1)?;
     // An affine function is extreme at the ends.
     let last = difference.scale.checked_mul(counted.trips.max(1) as i64 - 1)?.checked_add(difference.offset)?;
-    let holds = |difference: i64| match direction {
-        Direction::Equal => difference == 0,
-        Direction::Greater => difference > 0,
-        Direction::GreaterOrEqual => difference >= 0,
-        Direction::Less => difference < 0,
-        Direction::LessOrEqual => difference <= 0,
-        Direction::NotEqual => difference != 0,
-    };
+    let holds = |difference: i64| direction.holds(difference.cmp(&0));
     let (first, last) = (holds(difference.offset), holds(last));
     let is_order = !matches!(direction, Direction::Equal | Direction::NotEqual);
     (first == last && (is_order || difference.scale == 0)).then_some(first)

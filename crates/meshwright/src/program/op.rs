@@ -3,6 +3,8 @@
 //! An op holds everything but its operands that decides its result types, so that result types
 //! are a function of the op, its operand types and its regions (see `infer`).
 
+use std::cmp::Ordering;
+
 use smallvec::SmallVec;
 
 use super::literal::Literal;
@@ -286,6 +288,20 @@ named_enum! {
         None = "NO_TRANSPOSE",
         Transpose = "TRANSPOSE",
         Adjoint = "ADJOINT",
+    }
+}
+
+impl Direction {
+    /// Whether two things that compare so fulfil what is asked.
+    pub fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Direction::Equal => ordering.is_eq(),
+            Direction::Greater => ordering.is_gt(),
+            Direction::GreaterOrEqual => ordering.is_ge(),
+            Direction::Less => ordering.is_lt(),
+            Direction::LessOrEqual => ordering.is_le(),
+            Direction::NotEqual => ordering.is_ne(),
+        }
     }
 }
 

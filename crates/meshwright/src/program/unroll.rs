@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    Binary, Copier, CountedLoop, DType, Direction, Literal, LocationId, Op, OpId, Program, RegionId, Role, Shape,
-    Slice, Type, ValueId,
+    Binary, Copier, CountedLoop, DType, Literal, LocationId, Op, OpId, Program, RegionId, Role, Shape, Slice, Type,
+    ValueId,
 };
 
 /// Unrolling that makes more ops than this is refused.
@@ -136,7 +136,9 @@ impl Unroller {
         let is_scalar = ty.rank() == 0 && (ty.dtype.is_integer() || ty.dtype == DType::Bool);
         let value = match &operation.op {
             Op::Binary(binary) if is_scalar => known(0).zip(known(1)).and_then(|(a, b)| compute(*binary, a, b)),
-            Op::Compare { direction, .. } if is_scalar => known(0).zip(known(1)).map(|(a, b)| holds(*direction, a, b)),
+            Op::Compare { direction, .. } if is_scalar => {
+                known(0).zip(known(1)).map(|(a, b)| i64::from(direction.holds(a.cmp(&b))))
+            }
             Op::Convert { .. } | Op::Reshape { .. } if is_scalar => known(0),
             Op::Constant(literal) if is_scalar => {
                 let value = literal.as_splat_integer();
@@ -179,17 +181,6 @@ fn compute(binary: Binary, left: i64, right: i64) -> Option<i64> {
         Binary::Subtract => Some(left.wrapping_sub(right)),
         _ => None,
     }
-}
-
-fn holds(direction: Direction, left: i64, right: i64) -> i64 {
-    i64::from(match direction {
-        Direction::Equal => left == right,
-        Direction::Greater => left > right,
-        Direction::GreaterOrEqual => left >= right,
-        Direction::Less => left < right,
-        Direction::LessOrEqual => left <= right,
-        Direction::NotEqual => left != right,
-    })
 }
 
 /// A carried value that the trips fill entirely, one slice each.
