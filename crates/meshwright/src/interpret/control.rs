@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::program::{Definition, Id, LocationId, Op, OpId, Operation, Program, RegionId, ValueId};
 
+use super::devices::Process;
 use super::lanes::Function;
 use super::tensor::{Data, Tensor};
 use super::{CheckFailure, EvaluateError, Options, apply};
@@ -12,15 +13,16 @@ use super::{CheckFailure, EvaluateError, Options, apply};
 pub(super) struct Machine<'p> {
     pub(super) program: &'p Program,
     pub(super) options: Options,
+    pub(super) process: Process<'p>,
     values: Vec<Option<Arc<Tensor>>>,
-    lifetimes: Lifetimes,
+    lifetimes: &'p Lifetimes,
     pub(super) checks_passed: usize,
     pub(super) failures: Vec<CheckFailure>,
 }
 
 /// Where values are used for the last time, by op. A value that dies as an operand is handed over,
 /// so that an op that changes a tensor can do so in place.
-struct Lifetimes {
+pub(super) struct Lifetimes {
     /// Values that nobody but the op itself reads.
     taken: Vec<Vec<ValueId>>,
     /// Values that a region of the op reads, and results that nobody reads.
@@ -30,12 +32,18 @@ struct Lifetimes {
 }
 
 impl<'p> Machine<'p> {
-    pub(super) fn new(program: &'p Program, options: Options) -> Machine<'p> {
+    pub(super) fn new(
+        program: &'p Program,
+        lifetimes: &'p Lifetimes,
+        options: Options,
+        process: Process<'p>,
+    ) -> Machine<'p> {
         Machine {
             program,
             options,
+            process,
             values: vec![None; program.values.len()],
-            lifetimes: lifetimes(program),
+            lifetimes,
             checks_passed: 0,
             failures: Vec::new(),
         }
@@ -87,8 +95,9 @@ impl<'p> Machine<'p> {
             // Errors inside these already know where they are.
             Op::If | Op::Case => self.branch(operation, &operands)?,
             Op::While => self.repeat(operation, operands)?,
-            _ => apply(self, operation, operands)
-                .map_err(|message| EvaluateError { location: operation.location, message })?,
+            _ => {
+                apply(self, id, operands).map_err(|message| EvaluateError { location: operation.location, message })?
+            }
         };
         for (&value, tensor) in operation.results.iter().zip(results) {
             debug_assert_eq!(self.program.ty(value), &tensor.ty, "{}", operation.op.name());
@@ -153,7 +162,7 @@ fn missing(value: ValueId, location: LocationId) -> EvaluateError {
     EvaluateError { location, message: format!("{value} is read before it is made") }
 }
 
-fn lifetimes(program: &Program) -> Lifetimes {
+pub(super) fn lifetimes(program: &Program) -> Lifetimes {
     // For each value the last op of its own region that reads it, itself or inside a region.
     let mut last: Vec<Option<(OpId, bool)>> = vec![None; program.values.len()];
     let mut kept = vec![false; program.values.len()];

@@ -7,8 +7,10 @@
 
 mod attention;
 mod check;
+mod collective;
 mod contract;
 mod control;
+mod devices;
 mod elementwise;
 mod index;
 mod lanes;
@@ -23,13 +25,15 @@ mod tensor;
 mod tests;
 mod window;
 
+pub use devices::evaluate_devices;
 pub use tensor::{Data, Tensor, generate};
 
 use std::sync::Arc;
 
-use crate::program::{Collective, DType, LocationId, Op, Operation, Program, Unary};
+use crate::program::{DType, LocationId, Op, OpId, Program, Unary};
 
-use control::Machine;
+use control::{Lifetimes, Machine, lifetimes};
+use devices::Process;
 use tensor::{into_tensor, unsupported};
 
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +84,16 @@ pub fn check_sizes(program: &Program) -> Result<(), EvaluateError> {
     Ok(())
 }
 
-/// Evaluates a verified program on arguments of its argument types.
+/// Evaluates a verified program on arguments of its argument types. Of a program that is written for
+/// several processes this is the first, which fails where it would meet another; [`evaluate_devices`]
+/// runs all of them.
 pub fn evaluate(program: &Program, arguments: &[Tensor], options: Options) -> Result<Evaluation, EvaluateError> {
     check_sizes(program)?;
+    check_arguments(program, arguments)?;
+    run(program, &lifetimes(program), arguments, options, Process::alone())
+}
+
+fn check_arguments(program: &Program, arguments: &[Tensor]) -> Result<(), EvaluateError> {
     let fail = |message| Err(EvaluateError { location: Program::UNKNOWN_LOCATION, message });
     let expected = &program.body().arguments;
     if arguments.len() != expected.len() {
@@ -93,7 +104,18 @@ pub fn evaluate(program: &Program, arguments: &[Tensor], options: Options) -> Re
             return fail(format!("argument {index} is `{}` but `{}` was given", program.ty(value), argument.ty));
         }
     }
-    let mut machine = Machine::new(program, options);
+    Ok(())
+}
+
+/// Runs one process from its arguments to its results.
+fn run<'p>(
+    program: &'p Program,
+    lifetimes: &'p Lifetimes,
+    arguments: &[Tensor],
+    options: Options,
+    process: Process<'p>,
+) -> Result<Evaluation, EvaluateError> {
+    let mut machine = Machine::new(program, lifetimes, options, process);
     let arguments = arguments.iter().cloned().map(Arc::new).collect();
     let results = machine.region(program.body, arguments)?;
     Ok(Evaluation {
@@ -104,12 +126,9 @@ pub fn evaluate(program: &Program, arguments: &[Tensor], options: Options) -> Re
 }
 
 /// Evaluates one op on its operands. Branches and loops are the machine's own business.
-fn apply<'p>(
-    machine: &mut Machine<'p>,
-    operation: &'p Operation,
-    operands: Vec<Arc<Tensor>>,
-) -> Result<Vec<Arc<Tensor>>, String> {
+fn apply<'p>(machine: &mut Machine<'p>, id: OpId, operands: Vec<Arc<Tensor>>) -> Result<Vec<Arc<Tensor>>, String> {
     let program = machine.program;
+    let operation = &program.ops[id];
     let wide = machine.options.wide;
     let types: Vec<_> = operation.results.iter().map(|&value| program.ty(value)).collect();
     // Ops with one result and a fixed number of operands read them by position.
@@ -117,9 +136,9 @@ fn apply<'p>(
     let one = |tensor: Tensor| Ok(vec![Arc::new(tensor)]);
     match &operation.op {
         Op::AfterAll => one(Tensor::zeros(types[0])),
-        Op::AllGather(gather) => alone(machine, operation, &gather.collective, operands),
-        Op::AllReduce(collective) => alone(machine, operation, collective, operands),
-        Op::AllToAll(exchange) => alone(machine, operation, &exchange.collective, operands),
+        Op::AllGather(gather) => collective::all_gather(machine, id, gather, operands),
+        Op::AllReduce(collective) => collective::all_reduce(machine, id, collective, operands),
+        Op::AllToAll(exchange) => collective::all_to_all(machine, id, exchange, operands),
         Op::Attention(attention) => attention::attention(&operands, attention, &types, wide),
         Op::AttentionGrad(grad) => attention::attention_grad(&operands, grad, &types, wide),
         Op::BatchNormGrad(norm) => linear::batch_norm_grad(&operands, *norm, &types, wide),
@@ -144,14 +163,8 @@ fn apply<'p>(
             let [low, value, high] = triple(operands)?;
             one(elementwise::clamp(&low, value, &high)?)
         }
-        Op::CollectiveBroadcast(collective) => alone(machine, operation, collective, operands),
-        Op::CollectivePermute(permute) => {
-            // Who receives nothing gets zeros.
-            if permute.pairs.iter().any(|&pair| pair != (0, 0)) {
-                return Err(several_processes(&operation.op));
-            }
-            if permute.pairs.is_empty() { one(Tensor::zeros(types[0])) } else { Ok(operands) }
-        }
+        Op::CollectiveBroadcast(collective) => collective::broadcast(machine, id, collective, operands),
+        Op::CollectivePermute(permute) => collective::permute(machine, id, permute, operands),
         Op::Compare { direction, order } => {
             one(elementwise::compare(*direction, *order, operand(0), operand(1), types[0])?)
         }
@@ -176,14 +189,15 @@ fn apply<'p>(
         Op::OptimizationBarrier => Ok(operands),
         Op::Outfeed(_) => Err("an outfeed has nowhere to write to here".to_owned()),
         Op::Pad(pad) => one(shape::pad(operand(0), operand(1), pad, types[0])),
-        Op::PartitionId | Op::ReplicaId => one(Tensor::zeros(types[0])),
+        Op::PartitionId => one(Tensor::integer(types[0].clone(), vec![machine.process.partition(program) as i64])),
         Op::Recv(_) => Err("there is nobody to receive from here".to_owned()),
         Op::Reduce { dims } => reduce::reduce(machine, operation, &operands, dims),
         Op::ReducePrecision { exponent_bits, mantissa_bits } => {
             one(elementwise::reduce_precision(only(operands)?, *exponent_bits, *mantissa_bits)?)
         }
-        Op::ReduceScatter(scatter) => alone(machine, operation, &scatter.collective, operands),
+        Op::ReduceScatter(scatter) => collective::reduce_scatter(machine, id, scatter, operands),
         Op::ReduceWindow(window) => window::reduce_window(machine, operation, &operands, window),
+        Op::ReplicaId => one(Tensor::integer(types[0].clone(), vec![machine.process.replica(program) as i64])),
         Op::Reshape { .. } => one(shape::reshape(only(operands)?, types[0])),
         Op::Reverse { dims } => one(shape::reverse(operand(0), dims)),
         Op::Rng { distribution, .. } => {
@@ -209,25 +223,6 @@ fn apply<'p>(
         Op::Unary(unary) => one(elementwise::unary(*unary, only(operands)?, types[0], wide)?),
         Op::While => Err("a loop outside the machine".to_owned()),
     }
-}
-
-/// A collective of one process is the identity. Without groups all processes take part; negative
-/// ids only fill groups up to a common size.
-fn alone(
-    machine: &Machine<'_>,
-    operation: &Operation,
-    collective: &Collective,
-    operands: Vec<Arc<Tensor>>,
-) -> Result<Vec<Arc<Tensor>>, String> {
-    let program = machine.program;
-    let members = collective.groups.iter().map(|group| group.iter().filter(|&&id| id >= 0).count());
-    let members = members.max().unwrap_or(program.replicas * program.partitions);
-    let same = operands.iter().zip(&operation.results).all(|(operand, &result)| &operand.ty == program.ty(result));
-    if members > 1 || !same { Err(several_processes(&operation.op)) } else { Ok(operands) }
-}
-
-fn several_processes(op: &Op) -> String {
-    format!("`{}` over more than one process is not supported by the interpreter", op.name())
 }
 
 fn only(operands: Vec<Arc<Tensor>>) -> Result<Arc<Tensor>, String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::program::{Binary, DType, Operation, Type};
+use crate::program::{Binary, DType, Operation, RegionId, Type};
 
 use super::control::Machine;
 use super::elementwise::{binary_integer, maximum, minimum};
@@ -57,6 +57,42 @@ pub(super) fn reduce<'p>(
         }
     }
     Ok(sums.into_iter().map(Arc::new).collect())
+}
+
+/// Reduces tensors of one shape element by element, in their order and without an initial value. As in
+/// `reduce`, each step is rounded to the element type.
+pub(super) fn combine<'p>(
+    machine: &mut Machine<'p>,
+    region: RegionId,
+    parts: &[&Arc<Tensor>],
+    result: &Type,
+) -> Result<Arc<Tensor>, String> {
+    let Some((first, rest)) = parts.split_first() else { return Err("there is nothing to reduce".to_owned()) };
+    if rest.is_empty() && &first.ty == result {
+        return Ok(Arc::clone(first));
+    }
+    let program = machine.program;
+    let wide = machine.options.wide;
+    let lanes = result.elements();
+    // A wider result holds the same numbers, so only the type is another.
+    let mut sum = Tensor { ty: result.clone(), data: first.data.clone() };
+    let binary = match simple(program, region) {
+        Some(Simple::Combine(binary)) if first.ty.dtype == result.dtype => Some(binary),
+        _ => None,
+    };
+    let types: Vec<&Type> = program.regions[region].arguments.iter().map(|&value| program.ty(value)).collect();
+    let mut general: Option<(Function<'p>, Data)> = None;
+    for part in rest {
+        if let Some(binary) = binary
+            && reduce_simple(&mut sum, part, binary, lanes, 1, wide)?
+        {
+            continue;
+        }
+        let (function, next) = general.get_or_insert_with(|| (Function::new(machine, region, lanes), sum.data.clone()));
+        function.call(machine, &[&sum.data, &part.data], &types, &mut [&mut *next])?;
+        std::mem::swap(&mut sum.data, next);
+    }
+    Ok(Arc::new(sum))
 }
 
 /// One row of lanes.
