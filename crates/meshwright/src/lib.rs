@@ -9,4 +9,8 @@ pub mod import;
 
 pub mod models;
 
+pub mod shard;
+
+pub mod lower;
+
 pub mod interpret;

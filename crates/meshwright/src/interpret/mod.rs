@@ -15,6 +15,7 @@ mod elementwise;
 mod index;
 mod lanes;
 mod linear;
+mod partitioned;
 mod random;
 mod reduce;
 mod shape;
@@ -26,6 +27,7 @@ mod tests;
 mod window;
 
 pub use devices::evaluate_devices;
+pub use partitioned::{Difference, difference, evaluate_partitioned};
 pub use tensor::{Data, Tensor, generate};
 
 use std::sync::Arc;

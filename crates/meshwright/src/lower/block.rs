@@ -1,0 +1,165 @@
+//! Regions of the program, op by op.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::Reason;
+use super::emit::Emitter;
+use crate::program::{Op, OpId, RegionId, ValueId, Values};
+use crate::shard::Sharding;
+
+impl Emitter<'_, '_, '_> {
+    /// The whole program.
+    pub(super) fn body(&mut self) -> Result<(), String> {
+        let old = self.old;
+        self.ops(&old.body().ops)
+    }
+
+    fn ops(&mut self, ops: &[OpId]) -> Result<(), String> {
+        for &op in ops {
+            self.one(op)?;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, op: OpId) -> Result<(), String> {
+        let operation = &self.old.ops[op];
+        (self.op, self.location) = (op, operation.location);
+        match operation.op {
+            Op::Case | Op::If => self.branch(op),
+            Op::OptimizationBarrier => self.barrier(op),
+            Op::While => self.repeat(op),
+            _ if operation.results.iter().any(|&result| self.layout.is_free(result)) => Ok(()),
+            _ => {
+                let layout = self.layout;
+                let (results, shardings) = self.localized(op, layout.strategy(op))?;
+                for ((&old, &new), sharding) in operation.results.iter().zip(&results).zip(shardings) {
+                    self.made(old, new, sharding, op)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A result comes out in some form; what is not meant to stay partial is finished at once.
+    fn made(&mut self, old: ValueId, new: ValueId, sharding: Sharding, by: OpId) -> Result<(), String> {
+        let layout = self.layout;
+        let lies = layout.sharding(old);
+        let is_partial = sharding.partial != lies.partial;
+        self.define(old, new, sharding.clone());
+        if is_partial {
+            self.get(old, lies, Reason::Made { by })?;
+            self.forget(old, &sharding);
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, op: OpId) -> Result<(), String> {
+        let (layout, operation) = (self.layout, &self.old.ops[op]);
+        let mut operands = Values::new();
+        for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
+            operands.push(self.get(operand, layout.sharding(result), Reason::Read { by: op })?);
+        }
+        let results = self.apply_all(Op::OptimizationBarrier, &operands, &[])?;
+        self.define_all(&operation.results, &results);
+        Ok(())
+    }
+
+    fn branch(&mut self, op: OpId) -> Result<(), String> {
+        let operation = &self.old.ops[op];
+        let chooser = self.get(operation.operands[0], &Sharding::whole(0), Reason::Read { by: op })?;
+        let mut regions: SmallVec<[RegionId; 2]> = SmallVec::new();
+        for &region in &operation.regions {
+            regions.push(self.inner(region, &operation.results, op)?);
+        }
+        let results = self.apply_all(operation.op.clone(), &[chooser], &regions)?;
+        self.define_all(&operation.results, &results);
+        Ok(())
+    }
+
+    fn repeat(&mut self, op: OpId) -> Result<(), String> {
+        let (layout, operation) = (self.layout, &self.old.ops[op]);
+        let mut operands = Values::new();
+        for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
+            operands.push(self.get(operand, layout.sharding(result), Reason::Read { by: op })?);
+        }
+        let condition = self.inner(operation.regions[0], &[], op)?;
+        let body = self.inner(operation.regions[1], &operation.results, op)?;
+        let results = self.apply_all(Op::While, &operands, &[condition, body])?;
+        self.define_all(&operation.results, &results);
+        Ok(())
+    }
+
+    /// Writes a region whose results lie as `like` lie, or whole where that is empty.
+    fn inner(&mut self, region: RegionId, like: &[ValueId], op: OpId) -> Result<RegionId, String> {
+        let (layout, old) = (self.layout, &self.old.regions[region]);
+        let new = self.open();
+        for &argument in &old.arguments {
+            let sharding = layout.sharding(argument).clone();
+            let ty = sharding.local_type(self.mesh, self.old.ty(argument));
+            let value = self.new.add_region_argument(new, ty);
+            self.define(argument, value, sharding);
+        }
+        self.ops(&old.ops)?;
+        let mut results = Vec::new();
+        for (index, &result) in old.results.iter().enumerate() {
+            let sharding = match like.get(index) {
+                Some(&value) => layout.sharding(value).clone(),
+                None => Sharding::whole(self.old.shape(result).len()),
+            };
+            results.push(self.get(result, &sharding, Reason::Read { by: op })?);
+        }
+        self.new.regions[new].results = results;
+        self.close();
+        Ok(new)
+    }
+
+    fn define_all(&mut self, old: &[ValueId], new: &[ValueId]) {
+        let layout = self.layout;
+        for (&old, &new) in old.iter().zip(new) {
+            self.define(old, new, layout.sharding(old).clone());
+        }
+    }
+
+    /// A region of scalars, such as a reduction's, as it is.
+    pub(super) fn copy_region(&mut self, region: RegionId) -> Result<RegionId, String> {
+        self.copy_scalars(region, &mut FxHashMap::default())
+    }
+
+    fn copy_scalars(&mut self, region: RegionId, values: &mut FxHashMap<ValueId, ValueId>) -> Result<RegionId, String> {
+        let old = &self.old.regions[region];
+        let new = self.new.add_region();
+        for &argument in &old.arguments {
+            values.insert(argument, self.new.add_region_argument(new, self.old.ty(argument).clone()));
+        }
+        for &op in &old.ops {
+            let operation = &self.old.ops[op];
+            let operands = self.scalars(&operation.operands, values)?;
+            let mut regions: SmallVec<[RegionId; 2]> = SmallVec::new();
+            for &inner in &operation.regions {
+                regions.push(self.copy_scalars(inner, values)?);
+            }
+            let types: Vec<_> = operation.results.iter().map(|&result| self.old.ty(result).clone()).collect();
+            let (copied, location) = (operation.op.clone(), operation.location);
+            let id = self.new.add_op_with_types(new, copied, &operands, &regions, types, location);
+            values.extend(operation.results.iter().copied().zip(self.new.ops[id].results.iter().copied()));
+        }
+        self.new.regions[new].results = self.scalars(&old.results, values)?.to_vec();
+        Ok(new)
+    }
+
+    /// What values are in a copied region; those from outside are read whole.
+    fn scalars(&mut self, old: &[ValueId], values: &FxHashMap<ValueId, ValueId>) -> Result<Values, String> {
+        let mut new = Values::new();
+        for &value in old {
+            new.push(match values.get(&value) {
+                Some(&known) => known,
+                None => {
+                    let whole = Sharding::whole(self.old.shape(value).len());
+                    self.get(value, &whole, Reason::Read { by: self.op })?
+                }
+            });
+        }
+        Ok(new)
+    }
+}

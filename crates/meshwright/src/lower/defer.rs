@@ -1,0 +1,195 @@
+//! Where partial values are finished.
+//!
+//! A sum over parts can be finished where it arises, or be carried through ops that are linear in it
+//! and finished later: once for several sums that are added up, or when it has become smaller. Values
+//! that have one reader form trees; in each tree the cheapest places are chosen.
+
+use smallvec::SmallVec;
+
+use super::reshard::Ways;
+use crate::program::{Id, Op, OpId, Program, ValueId};
+use crate::shard::{Layout, PieceSet, Pieces, Reduction, Sharding, Strategy};
+
+/// Chooses for every partial value whether it is finished where it is made or by those that read it,
+/// and says so in the layout.
+pub fn defer(layout: &mut Layout<'_>, ways: &mut Ways<'_>) {
+    let readers = Readers::new(layout.program, layout.ops());
+    let mut open: Vec<Option<Open>> = vec![None; layout.program.values.len()];
+    for op in layout.ops().to_vec() {
+        let operation = &layout.program.ops[op];
+        let &[result] = operation.results.as_slice() else {
+            settle_operands(layout, &mut open, op);
+            continue;
+        };
+        if layout.is_free(result) {
+            continue;
+        }
+        let Some(node) = weigh(layout, ways, &open, op, result) else {
+            settle_operands(layout, &mut open, op);
+            continue;
+        };
+        if node.joined.is_empty() {
+            settle_operands(layout, &mut open, op);
+        } else {
+            // Operands outside of the join, such as the other factor of a product, end here.
+            for &operand in &operation.operands {
+                if !node.joined.contains(&operand) {
+                    settle(layout, &mut open, operand);
+                }
+            }
+        }
+        open[result.index()] = Some(node);
+        if !readers.has_one(result) {
+            settle(layout, &mut open, result);
+        }
+    }
+    // What the results of regions read was never a reader's to carry.
+    for value in layout.program.values.ids() {
+        settle(layout, &mut open, value);
+    }
+}
+
+/// A value that could be partial.
+#[derive(Clone, Debug)]
+struct Open {
+    op: OpId,
+    /// How it lies while partial.
+    lies: Sharding,
+    /// What its op does then.
+    strategy: Strategy,
+    /// The partial operands that flow into it; none where it arises.
+    joined: SmallVec<[ValueId; 2]>,
+    /// The price of having it partial, and of having it finished.
+    partial_price: f64,
+    finished_price: f64,
+    /// Whether the cheapest way to have it finished is to finish it here, not its operands.
+    finish_here: bool,
+}
+
+/// What an op can make of partial operands, or a partial value that arises in it.
+fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: OpId, result: ValueId) -> Option<Open> {
+    let (rule, strategy) = (layout.rule(op), layout.strategy(op));
+    let ty = layout.program.ty(result);
+    let own = strategy.result(rule, &layout.mesh, rule.results.first()?);
+    if !own.partial.is_empty() {
+        let finished_price = ways.price(ty, &own, layout.sharding(result))?;
+        let (strategy, joined) = (strategy.clone(), SmallVec::new());
+        return Some(Open { op, lies: own, strategy, joined, partial_price: 0.0, finished_price, finish_here: true });
+    }
+    let (joined, partial, reduction) = joined(layout, open, op)?;
+    let strategy = strategy.without(PieceSet::of(&partial));
+    let mut lies = strategy.result(rule, &layout.mesh, &rule.results[0]);
+    lies.partial = partial;
+    lies.reduction = reduction;
+    let opened = || joined.iter().filter_map(|operand| open[operand.index()].as_ref());
+    let partial_price = opened().map(|node| node.partial_price).sum::<f64>();
+    let before = opened().map(|node| node.finished_price).sum::<f64>();
+    let here = partial_price + ways.price(ty, &lies, layout.sharding(result))?;
+    let finish_here = here < before;
+    let finished_price = here.min(before);
+    Some(Open { op, lies, strategy, joined, partial_price, finished_price, finish_here })
+}
+
+/// The operands that an op can carry on partial, the pieces and the reduction.
+fn joined(layout: &Layout<'_>, open: &[Option<Open>], op: OpId) -> Option<(SmallVec<[ValueId; 2]>, Pieces, Reduction)> {
+    let operands = &layout.program.ops[op].operands;
+    let node = |index: usize| open[operands[index].index()].as_ref();
+    let first = (0..operands.len()).find(|&index| node(index).is_some())?;
+    let lies = &node(first)?.lies;
+    let carry = layout.rule(op).carry(first, lies.reduction)?;
+    let mut joined = SmallVec::new();
+    for &index in &carry.operands {
+        let operand = operands[usize::from(index)];
+        match node(usize::from(index)) {
+            Some(other) if other.lies.partial == lies.partial && other.lies.reduction == lies.reduction => {
+                joined.push(operand);
+            }
+            Some(_) => return None,
+            // What is not partial joins as a part on one device, which costs little where it is
+            // small and whole.
+            None if can_spread(layout, operand, &lies.partial) => {}
+            None => return None,
+        }
+    }
+    // An op that reads a value twice is two readers.
+    let distinct = joined.iter().enumerate().all(|(index, value)| !joined[..index].contains(value));
+    distinct.then(|| (joined, lies.partial.clone(), lies.reduction))
+}
+
+/// Whether an operand can stand beside partial ones: a constant, or a scalar.
+fn can_spread(layout: &Layout<'_>, operand: ValueId, pieces: &[crate::shard::Piece]) -> bool {
+    let is_used = layout.sharding(operand).used().intersects(PieceSet::of(pieces));
+    layout.is_free(operand) || layout.program.ty(operand).elements() == 1 && !is_used
+}
+
+fn settle_operands(layout: &mut Layout<'_>, open: &mut [Option<Open>], op: OpId) {
+    for index in 0..layout.program.ops[op].operands.len() {
+        settle(layout, open, layout.program.ops[op].operands[index]);
+    }
+}
+
+/// Decides how a value that has to be finished gets there.
+fn settle(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        let Some(node) = open[value.index()].take() else { continue };
+        if node.finish_here {
+            layout.set_strategy(node.op, node.strategy);
+            for operand in node.joined {
+                carry(layout, open, operand);
+            }
+        } else {
+            pending.extend(node.joined);
+        }
+    }
+}
+
+/// Leaves a value and what flows into it partial.
+fn carry(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        let Some(node) = open[value.index()].take() else { continue };
+        layout.set_strategy(node.op, node.strategy);
+        layout.set_partial(value, &node.lies);
+        pending.extend(node.joined);
+    }
+}
+
+/// How often each value is read, and whether that is in the region where it is made.
+struct Readers {
+    counts: Vec<u32>,
+}
+
+impl Readers {
+    fn new(program: &Program, ops: &[OpId]) -> Readers {
+        let mut counts = vec![0u32; program.values.len()];
+        let mut makers: Vec<u32> = vec![u32::MAX; program.values.len()];
+        let mut region_of = vec![u32::MAX; program.ops.len()];
+        for (region, content) in program.regions.iter() {
+            for &op in &content.ops {
+                region_of[op.index()] = region.0;
+            }
+            for &result in &content.results {
+                // Two, because nobody carries what leaves a region.
+                counts[result.index()] += 2;
+            }
+        }
+        for &op in ops {
+            for &result in &program.ops[op].results {
+                makers[result.index()] = region_of[op.index()];
+            }
+        }
+        for (op, operation) in program.ops.iter() {
+            let is_tie = matches!(operation.op, Op::Case | Op::If | Op::OptimizationBarrier | Op::While);
+            for &operand in &operation.operands {
+                let is_elsewhere = makers[operand.index()] != region_of[op.index()];
+                counts[operand.index()] += if is_tie || is_elsewhere { 2 } else { 1 };
+            }
+        }
+        Readers { counts }
+    }
+
+    fn has_one(&self, value: ValueId) -> bool {
+        self.counts[value.index()] == 1
+    }
+}

@@ -1,0 +1,339 @@
+//! The local program under way.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::phase::forward_ops;
+use super::reshard::{Move, Ways};
+use super::{Reason, Reshard};
+use crate::program::{
+    Argument, Binary, BroadcastInDim, DType, Dims, Direction, Id, Literal, LocationId, Op, OpId, Order, Program,
+    RegionId, Type, ValueId, Values,
+};
+use crate::shard::{Layout, Mesh, Piece, Pieces, Reduction, Sharding};
+
+pub(super) struct Emitter<'l, 'p, 'w> {
+    pub(super) layout: &'l Layout<'p>,
+    pub(super) old: &'p Program,
+    pub(super) mesh: &'l Mesh,
+    pub(super) new: Program,
+    ways: &'l mut Ways<'w>,
+    /// Regions being written, the innermost last.
+    scopes: Vec<Scope>,
+    /// How each old value is there in the new program.
+    versions: Vec<SmallVec<[Version; 2]>>,
+    /// In which scope an old value was made.
+    homes: Vec<u32>,
+    /// Which old ops the loss depends on.
+    forward: Vec<bool>,
+    /// The old op under way.
+    pub(super) op: OpId,
+    pub(super) location: LocationId,
+    channel: i64,
+    pub(super) reshards: Vec<Reshard>,
+}
+
+/// A region being written.
+struct Scope {
+    region: RegionId,
+    /// Old values that got a version here, to be forgotten at the end.
+    made: Vec<ValueId>,
+    /// Where the device stands along pieces.
+    positions: FxHashMap<Pieces, ValueId>,
+    /// The loop counter that is the position along a temporal axis.
+    counter: Option<(usize, ValueId)>,
+}
+
+/// One form in which a value is there.
+#[derive(Clone, Debug)]
+struct Version {
+    sharding: Sharding,
+    value: ValueId,
+    scope: u32,
+    /// Copies made for the forward pass are not kept for the backward pass, nor the other way round.
+    phase: Option<bool>,
+}
+
+impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
+    pub(super) fn new(layout: &'l Layout<'p>, ways: &'l mut Ways<'w>) -> Emitter<'l, 'p, 'w> {
+        let old = layout.program;
+        let mut new = Program::new(old.name.clone());
+        new.locations = old.locations.clone();
+        new.partitions = layout.mesh.devices();
+        let body = Scope { region: new.body, made: Vec::new(), positions: FxHashMap::default(), counter: None };
+        Emitter {
+            layout,
+            old,
+            mesh: &layout.mesh,
+            new,
+            ways,
+            scopes: vec![body],
+            versions: vec![SmallVec::new(); old.values.len()],
+            homes: vec![0; old.values.len()],
+            forward: forward_ops(old),
+            op: OpId::from_index(0),
+            location: Program::UNKNOWN_LOCATION,
+            channel: 0,
+            reshards: Vec::new(),
+        }
+    }
+
+    pub(super) fn arguments(&mut self, stored: &[Sharding]) {
+        for ((argument, &value), sharding) in self.old.arguments.iter().zip(&self.old.body().arguments).zip(stored) {
+            let ty = sharding.local_type(self.mesh, self.old.ty(value));
+            let new = self.new.add_argument(Argument { name: argument.name.clone(), ..argument.clone() }, ty);
+            self.define(value, new, sharding.clone());
+        }
+    }
+
+    pub(super) fn results(&mut self, stored: &[Sharding]) -> Result<(), String> {
+        for (index, sharding) in stored.iter().enumerate() {
+            let value = self.old.body().results[index];
+            let new = self.get(value, sharding, Reason::Stored { result: index })?;
+            self.new.add_result(new, self.old.results[index].clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Program {
+        self.new.compact()
+    }
+
+    /// Says what an old value is from here on.
+    pub(super) fn define(&mut self, old: ValueId, new: ValueId, sharding: Sharding) {
+        let scope = self.scopes.len() as u32 - 1;
+        self.homes[old.index()] = scope;
+        self.add_version(old, Version { sharding, value: new, scope, phase: None });
+    }
+
+    /// A form of an old value that serves both passes.
+    pub(super) fn add_copy(&mut self, old: ValueId, new: ValueId, sharding: Sharding) {
+        let scope = self.scopes.len() as u32 - 1;
+        self.add_version(old, Version { sharding, value: new, scope, phase: None });
+    }
+
+    /// Takes a form of an old value out of use.
+    pub(super) fn forget(&mut self, old: ValueId, sharding: &Sharding) {
+        let others = |version: &mut Version| version.sharding != *sharding;
+        self.versions[old.index()].retain(others);
+        // Copies made from it are all there is now.
+        for version in &mut self.versions[old.index()] {
+            version.phase = None;
+        }
+    }
+
+    fn add_version(&mut self, old: ValueId, version: Version) {
+        self.scopes[version.scope as usize].made.push(old);
+        self.versions[old.index()].push(version);
+    }
+
+    /// An old value in the form that is wanted, resharded where it must be. Reshards stand in the
+    /// region where the value was made, so that loops do not repeat them.
+    pub(super) fn get(&mut self, old: ValueId, wanted: &Sharding, reason: Reason) -> Result<ValueId, String> {
+        let phase = Some(self.phase(reason));
+        let fits = |version: &&Version| version.phase.is_none() || version.phase == phase;
+        let versions = &self.versions[old.index()];
+        if let Some(version) = versions.iter().filter(fits).find(|version| version.sharding == *wanted) {
+            return Ok(version.value);
+        }
+        if self.layout.is_free(old) {
+            return self.materialize(old, wanted, reason);
+        }
+        let sources: Vec<Version> = versions.iter().filter(fits).cloned().collect();
+        let mut best: Option<(f64, Version, Vec<Move>)> = None;
+        for source in sources {
+            if let Some((moves, price)) = self.ways.find(self.old.ty(old), &source.sharding, wanted)
+                && best.as_ref().is_none_or(|(known, ..)| price < known)
+            {
+                best = Some((*price, source, moves.clone()));
+            }
+        }
+        let Some((_, source, moves)) = best else {
+            let wanted = wanted.describe(self.mesh);
+            return Err(format!("there is no way to `{wanted}` for {old}"));
+        };
+        let scope = self.homes[old.index()].max(source.scope);
+        let inner = self.scopes.split_off(scope as usize + 1);
+        let value = self.walk(old, &source, &moves, wanted);
+        self.scopes.extend(inner);
+        let value = value?;
+        self.add_version(old, Version { sharding: wanted.clone(), value, scope, phase });
+        self.reshards.push(Reshard { value: old, reason, from: source.sharding, moves });
+        Ok(value)
+    }
+
+    /// Emits the steps of a reshard.
+    fn walk(&mut self, old: ValueId, source: &Version, moves: &[Move], wanted: &Sharding) -> Result<ValueId, String> {
+        let mut value = source.value;
+        let gathers = moves.iter().any(|next| matches!(next.step, super::Step::AllGather { .. }));
+        let is_repeated = self.versions[old.index()].iter().any(|version| version.sharding == *wanted);
+        if gathers && is_repeated {
+            // Without the fence an engine would merge this gather with the one before and keep its
+            // result all the while.
+            value = self.apply(Op::OptimizationBarrier, &[value])?;
+        }
+        let mut from = source.sharding.clone();
+        for Move { step, to } in moves {
+            value = self.step(value, self.old.ty(old), &from, step, to)?;
+            from = to.clone();
+        }
+        Ok(value)
+    }
+
+    /// Whether a reshard serves the forward pass.
+    fn phase(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::Made { by } | Reason::Read { by } => self.forward[by.index()],
+            Reason::Stored { .. } => false,
+        }
+    }
+
+    /// Starts writing a new region inside the present one.
+    pub(super) fn open(&mut self) -> RegionId {
+        let region = self.new.add_region();
+        self.scopes.push(Scope { region, made: Vec::new(), positions: FxHashMap::default(), counter: None });
+        region
+    }
+
+    /// Ends the region opened last; what was made in it is gone.
+    pub(super) fn close(&mut self) {
+        let depth = self.scopes.len() as u32 - 1;
+        let Some(scope) = self.scopes.pop() else { return };
+        for value in scope.made {
+            self.versions[value.index()].retain(|version| version.scope < depth);
+        }
+    }
+
+    fn region(&self) -> RegionId {
+        self.scopes.last().map_or(self.new.body, |scope| scope.region)
+    }
+
+    /// Adds an op to the region being written; gives all its results.
+    pub(super) fn apply_all(&mut self, op: Op, operands: &[ValueId], regions: &[RegionId]) -> Result<Values, String> {
+        let name = op.name().to_owned();
+        let region = self.region();
+        let id = self
+            .new
+            .add_op(region, op, operands, regions, self.location)
+            .map_err(|message| format!("lowering made a `{name}` that does not fit: {message}"))?;
+        Ok(self.new.ops[id].results.clone())
+    }
+
+    /// Adds an op with one result.
+    pub(super) fn apply(&mut self, op: Op, operands: &[ValueId]) -> Result<ValueId, String> {
+        Ok(self.apply_all(op, operands, &[])?[0])
+    }
+
+    pub(super) fn binary(&mut self, binary: Binary, left: ValueId, right: ValueId) -> Result<ValueId, String> {
+        self.apply(Op::Binary(binary), &[left, right])
+    }
+
+    /// Every element has these bits.
+    pub(super) fn splat(&mut self, ty: &Type, bits: u128) -> Result<ValueId, String> {
+        let scalar = Literal::splat(Type::scalar(ty.dtype), bits);
+        let scalar = self.apply(Op::Constant(Box::new(scalar)), &[])?;
+        self.broadcast(scalar, &ty.shape, &[])
+    }
+
+    pub(super) fn integer(&mut self, value: usize) -> Result<ValueId, String> {
+        let literal = Literal::splat_integer(Type::scalar(DType::I32), value as i64);
+        self.apply(Op::Constant(Box::new(literal)), &[])
+    }
+
+    pub(super) fn broadcast(&mut self, value: ValueId, shape: &[usize], dims: &[usize]) -> Result<ValueId, String> {
+        if self.new.shape(value) == shape {
+            return Ok(value);
+        }
+        let broadcast = BroadcastInDim { shape: shape.into(), dims: Dims::from_slice(dims) };
+        self.apply(Op::BroadcastInDim(Box::new(broadcast)), &[value])
+    }
+
+    pub(super) fn compare(&mut self, direction: Direction, left: ValueId, right: ValueId) -> Result<ValueId, String> {
+        self.apply(Op::Compare { direction, order: Order::Signed }, &[left, right])
+    }
+
+    /// A region that joins two scalars.
+    pub(super) fn reducer(&mut self, reduction: Reduction, dtype: DType) -> Result<RegionId, String> {
+        let region = self.new.add_region();
+        let left = self.new.add_region_argument(region, Type::scalar(dtype));
+        let right = self.new.add_region_argument(region, Type::scalar(dtype));
+        let op = self.new.add_op(region, Op::Binary(reduction.binary()), &[left, right], &[], self.location)?;
+        self.new.regions[region].results = vec![self.new.ops[op].results[0]];
+        Ok(region)
+    }
+
+    pub(super) fn next_channel(&mut self) -> i64 {
+        self.channel += 1;
+        self.channel
+    }
+
+    /// Where the device stands along pieces, the first the most significant: an `i32` scalar.
+    pub(super) fn position(&mut self, pieces: &[Piece]) -> Result<ValueId, String> {
+        let known = self.scopes.iter().find_map(|scope| scope.positions.get(pieces).copied());
+        if let Some(value) = known {
+            return Ok(value);
+        }
+        let mut sum: Option<ValueId> = None;
+        let mut rest = pieces;
+        while !rest.is_empty() {
+            let run = self.run(rest);
+            let (now, later) = rest.split_at(run);
+            let part = self.run_position(now)?;
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => {
+                    let size = self.integer(self.mesh.product(now))?;
+                    let scaled = self.binary(Binary::Multiply, sum, size)?;
+                    self.binary(Binary::Add, scaled, part)?
+                }
+            });
+            rest = later;
+        }
+        let value = match sum {
+            Some(value) => value,
+            None => self.integer(0)?,
+        };
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.positions.insert(pieces.into(), value);
+        }
+        Ok(value)
+    }
+
+    /// How many of the first pieces are neighbours, so that one division finds the position.
+    fn run(&self, pieces: &[Piece]) -> usize {
+        let adjoin = |first: Piece, second: Piece| {
+            self.mesh.is_temporal(first) == self.mesh.is_temporal(second)
+                && (!self.mesh.is_temporal(first) || self.mesh.axis_of(first) == self.mesh.axis_of(second))
+                && self.mesh.stride(first) == self.mesh.stride(second) * self.mesh.size(second)
+        };
+        1 + pieces.windows(2).take_while(|pair| adjoin(pair[0], pair[1])).count()
+    }
+
+    fn run_position(&mut self, pieces: &[Piece]) -> Result<ValueId, String> {
+        let (size, last) = (self.mesh.product(pieces), pieces[pieces.len() - 1]);
+        let (stride, axis) = (self.mesh.stride(last), self.mesh.axis_of(last));
+        let (mut value, total) = if self.mesh.is_temporal(last) {
+            let counter = self.scopes.iter().find_map(|scope| scope.counter.filter(|(of, _)| *of == axis));
+            let (_, counter) = counter.ok_or("a tile in time is read outside of its loop")?;
+            (counter, self.mesh.axes[axis].size)
+        } else {
+            let device = self.apply(Op::PartitionId, &[])?;
+            (self.apply(Op::Convert { dtype: DType::I32 }, &[device])?, self.mesh.devices())
+        };
+        if stride > 1 {
+            let stride = self.integer(stride)?;
+            value = self.binary(Binary::Divide, value, stride)?;
+        }
+        if stride * size < total {
+            let size = self.integer(size)?;
+            value = self.binary(Binary::Remainder, value, size)?;
+        }
+        Ok(value)
+    }
+
+    pub(super) fn set_counter(&mut self, axis: usize, counter: ValueId) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.counter = Some((axis, counter));
+        }
+    }
+}

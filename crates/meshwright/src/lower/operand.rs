@@ -1,0 +1,157 @@
+//! Ops with their operands as a strategy wants them.
+
+use smallvec::SmallVec;
+
+use super::Reason;
+use super::emit::Emitter;
+use super::reshard::{Move, Step};
+use crate::program::{Op, OpId, ValueId, Values};
+use crate::shard::{Kind, Labels, Pieces, Reduction, Rule, Sharding, Strategy};
+
+impl Emitter<'_, '_, '_> {
+    /// Emits an op under a strategy. Gives its results and how they lie.
+    pub(super) fn localized(&mut self, op: OpId, strategy: &Strategy) -> Result<(Values, Vec<Sharding>), String> {
+        let layout = self.layout;
+        let (rule, operation) = (layout.rule(op), &self.old.ops[op]);
+        let carried = self.carried(op);
+        let mut operands = Values::new();
+        let mut wanted = Vec::with_capacity(operation.operands.len());
+        for (index, &value) in operation.operands.iter().enumerate() {
+            let mut sharding = strategy.sharding(rule, self.mesh, &rule.operands[index]);
+            self.add_partial(&mut sharding, rule, strategy, index, carried.as_ref());
+            let local = self.get(value, &sharding, Reason::Read { by: op })?;
+            operands.push(self.masked(local, op, index, strategy, &sharding)?);
+            wanted.push(sharding);
+        }
+        let shardings: Vec<Sharding> = rule
+            .results
+            .iter()
+            .map(|labels| {
+                let mut sharding = strategy.result(rule, self.mesh, labels);
+                if let Some((pieces, reduction)) = &carried {
+                    sharding.partial.extend(pieces.iter().copied());
+                    sharding.partial.sort_unstable();
+                    sharding.reduction = *reduction;
+                }
+                sharding
+            })
+            .collect();
+        let results = self.local_op(op, &operands, &wanted, &shardings)?;
+        Ok((results, shardings))
+    }
+
+    /// The pieces over which operands stay partial through an op.
+    fn carried(&self, op: OpId) -> Option<(Pieces, Reduction)> {
+        self.old.ops[op].operands.iter().find_map(|&operand| {
+            let sharding = self.layout.sharding(operand);
+            (!sharding.partial.is_empty()).then(|| (sharding.partial.clone(), sharding.reduction))
+        })
+    }
+
+    /// What an operand has to be partial over: what the op carries, and what cuts the reduced
+    /// factors that other operands added with it have and it lacks.
+    fn add_partial(
+        &self,
+        sharding: &mut Sharding,
+        rule: &Rule,
+        strategy: &Strategy,
+        operand: usize,
+        carried: Option<&(Pieces, Reduction)>,
+    ) {
+        let has_partial =
+            |index: &u16| !self.layout.sharding(self.old.ops[self.op].operands[usize::from(*index)]).partial.is_empty();
+        if let Some((pieces, reduction)) = carried
+            && rule.carry(operand, *reduction).is_some_and(|carry| carry.operands.iter().any(has_partial))
+        {
+            sharding.partial.extend(pieces.iter().copied());
+            sharding.reduction = *reduction;
+        }
+        let Some(reduction) = strategy.reduction(rule) else { return };
+        let Some(carry) = rule.carry(operand, reduction).filter(|carry| carry.operands.len() > 1) else { return };
+        for (id, (factor, pieces)) in rule.factors.iter().zip(&strategy.factors).enumerate() {
+            let has = |labels: &Labels| labels.iter().flatten().any(|&label| usize::from(label) == id);
+            let added_with = carry.operands.iter().any(|&other| has(&rule.operands[usize::from(other)]));
+            if matches!(factor.kind, Kind::Reduced(_)) && !has(&rule.operands[operand]) && added_with {
+                sharding.partial.extend(pieces.iter().copied());
+                sharding.reduction = reduction;
+            }
+        }
+        sharding.partial.sort_unstable();
+    }
+
+    /// An operand with what changes nothing in the place of padding along reduced factors.
+    fn masked(
+        &mut self,
+        value: ValueId,
+        op: OpId,
+        operand: usize,
+        strategy: &Strategy,
+        sharding: &Sharding,
+    ) -> Result<ValueId, String> {
+        let (rule, operation) = (self.layout.rule(op), &self.old.ops[op]);
+        let Some(reduction) = strategy.reduction(rule) else { return Ok(value) };
+        // A lookup answers only for what is there.
+        if matches!(operation.op, Op::Gather(_)) || rule.carry(operand, reduction).is_none() {
+            return Ok(value);
+        }
+        let mut value = value;
+        let shape = self.old.shape(operation.operands[operand]);
+        for (dim, factors) in rule.operands[operand].iter().enumerate() {
+            let is_reduced = |&id: &u16| matches!(rule.factors[usize::from(id)].kind, Kind::Reduced(_));
+            if factors.iter().any(is_reduced) && sharding.is_padded(self.mesh, dim, shape[dim]) {
+                let ty = self.new.ty(value).clone();
+                let inside = self.inside(&ty.shape, dim, &sharding.dims[dim], shape[dim])?;
+                let neutral = self.splat(&ty, reduction.neutral(ty.dtype))?;
+                value = self.apply(Op::Select, &[inside, value, neutral])?;
+            }
+        }
+        Ok(value)
+    }
+
+    /// Makes a free value in the form that is wanted.
+    pub(super) fn materialize(&mut self, old: ValueId, wanted: &Sharding, reason: Reason) -> Result<ValueId, String> {
+        let Some(op) = self.old.producer(old) else { return Err(format!("{old} is nobody's result")) };
+        let finished = wanted.finished();
+        let value = if wanted.partial.is_empty() {
+            let (before, location) = (self.op, self.location);
+            (self.op, self.location) = (op, self.old.ops[op].location);
+            let value = self.materialize_cut(op, &finished)?;
+            (self.op, self.location) = (before, location);
+            value
+        } else {
+            let value = self.get(old, &finished, reason)?;
+            let step = Step::Spread { pieces: wanted.partial.clone(), reduction: wanted.reduction };
+            self.step(value, self.old.ty(old), &finished, &step, wanted)?
+        };
+        self.add_copy(old, value, wanted.clone());
+        Ok(value)
+    }
+
+    fn materialize_cut(&mut self, op: OpId, wanted: &Sharding) -> Result<ValueId, String> {
+        let (rule, operation) = (self.layout.rule(op), &self.old.ops[op]);
+        let strategy = Strategy::from_result(rule, self.mesh, &rule.results[0], wanted);
+        let is_literal = matches!(&operation.op, Op::Constant(literal) if literal.as_splat().is_none());
+        if !is_literal && strategy.sharding(rule, self.mesh, &rule.results[0]) == *wanted {
+            return Ok(self.localized(op, &strategy)?.0[0]);
+        }
+        let mut value = self.localized(op, &Strategy::whole(rule))?.0[0];
+        let mut from = Sharding::whole(wanted.dims.len());
+        for (dim, pieces) in wanted.dims.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty()) {
+            let mut to = from.clone();
+            to.dims[dim] = pieces.clone();
+            let Move { step, to } = Move { step: Step::Slice { dim, pieces: pieces.clone() }, to };
+            value = self.step(value, self.old.ty(operation.results[0]), &from, &step, &to)?;
+            from = to;
+        }
+        Ok(value)
+    }
+
+    /// The local shapes of values that lie so.
+    pub(super) fn local_shapes(
+        &self,
+        values: &[ValueId],
+        shardings: &[Sharding],
+    ) -> SmallVec<[SmallVec<[usize; 4]>; 4]> {
+        values.iter().zip(shardings).map(|(&value, lies)| lies.local_shape(self.mesh, self.old.shape(value))).collect()
+    }
+}

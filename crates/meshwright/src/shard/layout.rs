@@ -1,0 +1,245 @@
+//! The layout of a program on a mesh: the shardings of its values and the strategies of its ops.
+
+use smallvec::SmallVec;
+
+use super::free::free_values;
+use super::mesh::{Mesh, Piece, PieceSet, Pieces};
+use super::rule::{Kind, Rule};
+use super::rules::rule;
+use super::sharding::Sharding;
+use super::strategy::Strategy;
+use crate::program::{Id, Op, OpId, Program, RegionId, ValueId};
+
+/// Shardings and strategies under way. Decisions are added, never undone.
+#[derive(Clone, Debug)]
+pub struct Layout<'p> {
+    pub program: &'p Program,
+    pub mesh: Mesh,
+    /// Ops in program order that have a strategy or tie values: those of the body and of branches and
+    /// loops, not those of scalar functions such as a reduction's.
+    pub(super) order: Vec<OpId>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) strategies: Vec<Strategy>,
+    shardings: Vec<Sharding>,
+    /// Values that are one and the same thing, such as what a loop carries, stand for one of them.
+    representatives: Vec<ValueId>,
+    /// Values that are made anew wherever they are used; see [`free_values`].
+    free: Vec<bool>,
+    /// Pieces that must not cut a value.
+    pub(super) blocked: Vec<PieceSet>,
+    /// Pieces that must not cut any factor of an op.
+    pub(super) blocked_ops: Vec<PieceSet>,
+    /// The ops that look at a value, by value.
+    users: Users,
+    /// Which tactic brought a piece to a value.
+    causes: Vec<SmallVec<[(Piece, u16); 4]>>,
+    /// The tactic under way.
+    pub(super) tactic: u16,
+    pub(super) dirty: Vec<bool>,
+}
+
+/// Which ops see each value, in one list cut into runs.
+#[derive(Clone, Debug, Default)]
+struct Users {
+    starts: Vec<u32>,
+    ops: Vec<OpId>,
+}
+
+impl<'p> Layout<'p> {
+    /// Everything whole.
+    pub fn new(program: &'p Program, mesh: Mesh) -> Layout<'p> {
+        let mut order = Vec::new();
+        collect_ops(program, program.body, &mut order);
+        let mut rules = vec![Rule::default(); program.ops.len()];
+        for &op in &order {
+            rules[op.index()] = rule(program, op);
+        }
+        let representatives = representatives(program, &order);
+        Layout {
+            program,
+            mesh,
+            strategies: rules.iter().map(Strategy::whole).collect(),
+            shardings: program.values.iter().map(|(_, value)| Sharding::whole(value.ty.rank())).collect(),
+            users: Users::new(program, &order, &representatives),
+            free: free_values(program, &order),
+            blocked: vec![PieceSet::default(); program.values.len()],
+            blocked_ops: vec![PieceSet::default(); program.ops.len()],
+            causes: vec![SmallVec::new(); program.values.len()],
+            dirty: vec![false; program.ops.len()],
+            tactic: 0,
+            representatives,
+            rules,
+            order,
+        }
+    }
+
+    /// How a value lies.
+    pub fn sharding(&self, value: ValueId) -> &Sharding {
+        &self.shardings[self.representative(value).index()]
+    }
+
+    pub fn rule(&self, op: OpId) -> &Rule {
+        &self.rules[op.index()]
+    }
+
+    pub fn strategy(&self, op: OpId) -> &Strategy {
+        &self.strategies[op.index()]
+    }
+
+    pub fn is_free(&self, value: ValueId) -> bool {
+        self.free[value.index()]
+    }
+
+    pub fn ops(&self) -> &[OpId] {
+        &self.order
+    }
+
+    /// The tactic that brought a piece to a value.
+    pub fn cause(&self, value: ValueId, piece: Piece) -> Option<u16> {
+        let causes = &self.causes[self.representative(value).index()];
+        causes.iter().find(|(known, _)| *known == piece).map(|&(_, tactic)| tactic)
+    }
+
+    /// How an argument or result of the program is stored: as its value lies, but whole along
+    /// dimensions that do not divide, and never in parts over time.
+    pub fn stored(&self, value: ValueId) -> Sharding {
+        let mut sharding = self.sharding(value).finished();
+        for (dim, &size) in self.program.shape(value).iter().enumerate() {
+            let spatial: Pieces =
+                sharding.dims[dim].iter().copied().take_while(|&piece| !self.mesh.is_temporal(piece)).collect();
+            let divides = size.is_multiple_of(self.mesh.product(&spatial));
+            sharding.dims[dim] = if divides { spatial } else { Pieces::new() };
+        }
+        sharding
+    }
+
+    pub(super) fn representative(&self, value: ValueId) -> ValueId {
+        self.representatives[value.index()]
+    }
+
+    /// Forbids pieces on a value from now on.
+    pub fn block(&mut self, value: ValueId, pieces: PieceSet) {
+        let index = self.representative(value).index();
+        self.blocked[index] = self.blocked[index].union(pieces);
+    }
+
+    /// Forbids pieces in the strategy of an op from now on.
+    pub fn block_op(&mut self, op: OpId, pieces: PieceSet) {
+        let blocked = &mut self.blocked_ops[op.index()];
+        *blocked = blocked.union(pieces);
+    }
+
+    /// Whether a piece may cut a dimension of a value as well.
+    pub fn may_cut(&self, value: ValueId, dim: usize, piece: Piece) -> bool {
+        let index = self.representative(value).index();
+        let sharding = &self.shardings[index];
+        let parts = self.mesh.product(&sharding.dims[dim]) * self.mesh.size(piece);
+        !self.free[value.index()]
+            && !self.blocked[index].contains(piece)
+            && !sharding.used().contains(piece)
+            && parts <= self.program.shape(value)[dim]
+    }
+
+    /// Cuts a dimension of a value by one more piece, which [`may_cut`](Layout::may_cut) allows.
+    pub fn cut(&mut self, value: ValueId, dim: usize, piece: Piece) {
+        let index = self.representative(value).index();
+        self.shardings[index].dims[dim].push(piece);
+        self.causes[index].push((piece, self.tactic));
+        for &op in self.users.of(index) {
+            self.dirty[op.index()] = true;
+        }
+    }
+
+    /// Leaves a value partial: whoever reads it finishes it, or carries it on.
+    pub(crate) fn set_partial(&mut self, value: ValueId, partial: &Sharding) {
+        let index = self.representative(value).index();
+        self.shardings[index] = partial.clone();
+    }
+
+    pub(crate) fn set_strategy(&mut self, op: OpId, strategy: Strategy) {
+        self.strategies[op.index()] = strategy;
+    }
+
+    /// What cuts the results of an op that reduces: pieces of reduced factors.
+    pub fn reduced_pieces(&self, op: OpId) -> PieceSet {
+        let (rule, strategy) = (self.rule(op), self.strategy(op));
+        let reduced = rule.factors.iter().zip(&strategy.factors).filter(|(f, _)| matches!(f.kind, Kind::Reduced(_)));
+        reduced.flat_map(|(_, pieces)| pieces).copied().collect()
+    }
+}
+
+/// Pairs of values that an op passes on unchanged. In a loop the second is the loop's result, which
+/// stands for all that is carried with it.
+pub(super) fn ties(program: &Program, op: OpId) -> Vec<(ValueId, ValueId)> {
+    let operation = &program.ops[op];
+    let with_results = |values: &[ValueId]| values.iter().copied().zip(operation.results.iter().copied()).collect();
+    let yields = |region: RegionId| with_results(&program.regions[region].results);
+    match operation.op {
+        Op::Case | Op::If => operation.regions.iter().flat_map(|&region| -> Vec<_> { yields(region) }).collect(),
+        Op::OptimizationBarrier => with_results(&operation.operands),
+        Op::While => {
+            let mut pairs: Vec<_> = with_results(&operation.operands);
+            pairs.extend::<Vec<_>>(yields(operation.regions[1]));
+            pairs
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The ops of a region and of the branches and loops in it, in program order.
+fn collect_ops(program: &Program, region: RegionId, order: &mut Vec<OpId>) {
+    for &op in &program.regions[region].ops {
+        order.push(op);
+        let operation = &program.ops[op];
+        if matches!(operation.op, Op::Case | Op::If | Op::While) {
+            for &inner in &operation.regions {
+                collect_ops(program, inner, order);
+            }
+        }
+    }
+}
+
+fn representatives(program: &Program, order: &[OpId]) -> Vec<ValueId> {
+    let mut representatives: Vec<ValueId> = program.values.ids().collect();
+    for &op in order {
+        let operation = &program.ops[op];
+        if operation.op != Op::While {
+            continue;
+        }
+        for &region in &operation.regions {
+            for (&argument, &result) in program.regions[region].arguments.iter().zip(&operation.results) {
+                representatives[argument.index()] = result;
+            }
+        }
+    }
+    representatives
+}
+
+impl Users {
+    fn new(program: &Program, order: &[OpId], representatives: &[ValueId]) -> Users {
+        let mut pairs: Vec<(ValueId, OpId)> = Vec::with_capacity(3 * order.len());
+        for &op in order {
+            let operation = &program.ops[op];
+            let seen = operation.operands.iter().chain(&operation.results);
+            pairs.extend(seen.map(|value| (representatives[value.index()], op)));
+            if matches!(operation.op, Op::Case | Op::If | Op::While) {
+                let yields = operation.regions.iter().flat_map(|&region| &program.regions[region].results);
+                pairs.extend(yields.map(|value| (representatives[value.index()], op)));
+            }
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut starts = vec![0; program.values.len() + 1];
+        for (value, _) in &pairs {
+            starts[value.index() + 1] += 1;
+        }
+        for index in 1..starts.len() {
+            starts[index] += starts[index - 1];
+        }
+        Users { starts, ops: pairs.into_iter().map(|(_, op)| op).collect() }
+    }
+
+    fn of(&self, value: usize) -> &[OpId] {
+        &self.ops[self.starts[value] as usize..self.starts[value + 1] as usize]
+    }
+}

@@ -1,0 +1,297 @@
+//! The mesh: named axes, over devices and over time.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+/// Named axes with sizes. Devices are numbered row-major over the spatial axes in the order given.
+///
+/// Every axis is made of *pieces*, one per prime factor of its size, the most significant first. A
+/// sharding is written in pieces, so a part of an axis (Shardy's sub-axis) is nothing special: it is
+/// some of the pieces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mesh {
+    pub axes: Vec<Axis>,
+    pieces: Vec<PieceInfo>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    pub name: String,
+    pub size: usize,
+    /// Whether steps along the axis follow each other in time instead of running side by side.
+    pub temporal: bool,
+}
+
+/// One prime factor of one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Piece(pub u8);
+
+/// Pieces in order, the most significant first.
+pub type Pieces = SmallVec<[Piece; 8]>;
+
+/// A set of pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PieceSet(pub u64);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PieceInfo {
+    axis: usize,
+    size: usize,
+    /// How far apart neighbours along the piece are: in device numbers, or in steps of its axis
+    /// where that is temporal.
+    stride: usize,
+}
+
+/// A mesh has at most this many pieces, so that sets of them are words.
+const MAXIMUM_PIECES: usize = 64;
+/// More devices than anybody has.
+const MAXIMUM_SIZE: usize = 1 << 24;
+
+impl Mesh {
+    pub fn new(axes: Vec<Axis>) -> Result<Mesh, String> {
+        let mut total = 1usize;
+        for (index, axis) in axes.iter().enumerate() {
+            if !is_name(&axis.name) {
+                return Err(format!("`{}` is no name for an axis: letters, digits and `_`, a letter first", axis.name));
+            }
+            if axes[..index].iter().any(|other| other.name == axis.name) {
+                return Err(format!("axis `{}` is there twice", axis.name));
+            }
+            if axis.size == 0 {
+                return Err(format!("axis `{}` has size 0, must be at least 1", axis.name));
+            }
+            total = total
+                .checked_mul(axis.size)
+                .filter(|&total| total <= MAXIMUM_SIZE)
+                .ok_or_else(|| format!("the mesh has more than {MAXIMUM_SIZE} positions"))?;
+        }
+        let mut pieces = Vec::new();
+        let mut device_stride: usize = axes.iter().filter(|axis| !axis.temporal).map(|axis| axis.size).product();
+        for (index, axis) in axes.iter().enumerate() {
+            let mut step_stride = axis.size;
+            let stride = if axis.temporal { &mut step_stride } else { &mut device_stride };
+            for size in prime_factors(axis.size) {
+                *stride /= size;
+                pieces.push(PieceInfo { axis: index, size, stride: *stride });
+            }
+        }
+        // 2^24 positions have at most 24 prime factors.
+        debug_assert!(pieces.len() <= MAXIMUM_PIECES);
+        Ok(Mesh { axes, pieces })
+    }
+
+    /// Reads `data=2,model=4,micro=8@time`.
+    pub fn parse(text: &str) -> Result<Mesh, String> {
+        let axes = text.split(',').map(|part| {
+            let part = part.trim();
+            let wrong = || format!("`{part}` is no axis: write `name=size`, or `name=size@time` for one in time");
+            let (name, size) = part.split_once('=').ok_or_else(wrong)?;
+            let (size, temporal) = match size.split_once('@') {
+                None => (size, false),
+                Some((size, "time")) => (size, true),
+                Some(_) => return Err(wrong()),
+            };
+            let size = size.trim().parse().map_err(|_| wrong())?;
+            Ok(Axis { name: name.trim().to_owned(), size, temporal })
+        });
+        Mesh::new(axes.collect::<Result<_, String>>()?)
+    }
+
+    /// How many devices.
+    pub fn devices(&self) -> usize {
+        self.axes.iter().filter(|axis| !axis.temporal).map(|axis| axis.size).product()
+    }
+
+    /// The number of an axis by name.
+    pub fn axis(&self, name: &str) -> Option<usize> {
+        self.axes.iter().position(|axis| axis.name == name)
+    }
+
+    /// All pieces of an axis.
+    pub fn pieces(&self, axis: usize) -> Pieces {
+        self.all_pieces().filter(|&piece| self.axis_of(piece) == axis).collect()
+    }
+
+    pub fn all_pieces(&self) -> impl Iterator<Item = Piece> + use<> {
+        (0..self.pieces.len() as u8).map(Piece)
+    }
+
+    pub fn axis_of(&self, piece: Piece) -> usize {
+        self.pieces[piece.0 as usize].axis
+    }
+
+    pub fn size(&self, piece: Piece) -> usize {
+        self.pieces[piece.0 as usize].size
+    }
+
+    /// See [`PieceInfo::stride`].
+    pub fn stride(&self, piece: Piece) -> usize {
+        self.pieces[piece.0 as usize].stride
+    }
+
+    pub fn is_temporal(&self, piece: Piece) -> bool {
+        self.axes[self.axis_of(piece)].temporal
+    }
+
+    /// Into how many parts the pieces cut.
+    pub fn product(&self, pieces: &[Piece]) -> usize {
+        pieces.iter().map(|&piece| self.size(piece)).product()
+    }
+
+    /// Where a device stands along spatial pieces, the first the most significant.
+    pub fn position(&self, device: usize, pieces: &[Piece]) -> usize {
+        pieces
+            .iter()
+            .fold(0, |position, &piece| position * self.size(piece) + device / self.stride(piece) % self.size(piece))
+    }
+
+    /// The devices that differ only along spatial pieces, group by group, each in the order of
+    /// [`position`](Mesh::position).
+    pub fn groups(&self, pieces: &[Piece]) -> Vec<Vec<i64>> {
+        let size = self.product(pieces);
+        let others: Pieces =
+            self.all_pieces().filter(|piece| !self.is_temporal(*piece) && !pieces.contains(piece)).collect();
+        let mut groups = vec![vec![0; size]; self.devices() / size];
+        for device in 0..self.devices() {
+            groups[self.position(device, &others)][self.position(device, pieces)] = device as i64;
+        }
+        groups
+    }
+
+    /// Pieces as a reader sees them: whole axes by name, parts as `name:(offset)size`.
+    pub fn describe(&self, pieces: &[Piece]) -> String {
+        let mut names = Vec::new();
+        let mut rest = pieces;
+        while let Some(&first) = rest.first() {
+            let axis = self.axis_of(first);
+            let run = (1..rest.len())
+                .find(|&index| rest[index].0 != rest[index - 1].0 + 1 || self.axis_of(rest[index]) != axis)
+                .unwrap_or(rest.len());
+            let size = self.product(&rest[..run]);
+            let Axis { name, size: whole, .. } = &self.axes[axis];
+            if size == *whole {
+                names.push(name.clone());
+            } else {
+                let before: Pieces = self.pieces(axis).into_iter().filter(|&piece| piece < first).collect();
+                names.push(format!("{name}:({}){size}", self.product(&before)));
+            }
+            rest = &rest[run..];
+        }
+        names.join(",")
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, axis) in self.axes.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let time = if axis.temporal { "@time" } else { "" };
+            write!(f, "{comma}{}={}{time}", axis.name, axis.size)?;
+        }
+        Ok(())
+    }
+}
+
+impl PieceSet {
+    pub fn of(pieces: &[Piece]) -> PieceSet {
+        pieces.iter().copied().collect()
+    }
+
+    pub fn contains(self, piece: Piece) -> bool {
+        self.0 >> piece.0 & 1 == 1
+    }
+
+    pub fn insert(&mut self, piece: Piece) {
+        self.0 |= 1 << piece.0;
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn union(self, other: PieceSet) -> PieceSet {
+        PieceSet(self.0 | other.0)
+    }
+
+    pub fn intersects(self, other: PieceSet) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl FromIterator<Piece> for PieceSet {
+    fn from_iter<T: IntoIterator<Item = Piece>>(pieces: T) -> PieceSet {
+        let mut set = PieceSet::default();
+        for piece in pieces {
+            set.insert(piece);
+        }
+        set
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+}
+
+fn prime_factors(mut number: usize) -> Vec<usize> {
+    let mut factors = Vec::new();
+    let mut candidate = 2;
+    while candidate * candidate <= number {
+        while number.is_multiple_of(candidate) {
+            factors.push(candidate);
+            number /= candidate;
+        }
+        candidate += 1;
+    }
+    if number > 1 {
+        factors.push(number);
+    }
+    factors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_numbered_row_major_and_groups_follow_the_order_of_pieces() {
+        let mesh = Mesh::parse("a=2,t=3@time,b=4").unwrap();
+        assert_eq!(mesh.devices(), 8);
+        let a = mesh.pieces(0);
+        assert_eq!(mesh.groups(&a), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+        let b = mesh.pieces(2);
+        assert_eq!(mesh.groups(&b), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+        let both: Pieces = b.iter().chain(&a).copied().collect();
+        assert_eq!(mesh.groups(&both), [[0, 4, 1, 5, 2, 6, 3, 7]]);
+        assert_eq!(mesh.groups(&b[1..]), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+    }
+
+    #[test]
+    fn pieces_print_as_axes_and_parts_of_axes() {
+        let mesh = Mesh::parse("a=2,b=12").unwrap();
+        let b = mesh.pieces(1);
+        assert_eq!(mesh.describe(&b), "b");
+        assert_eq!(mesh.describe(&b[..1]), "b:(1)2");
+        assert_eq!(mesh.describe(&b[1..]), "b:(2)6");
+        assert_eq!(mesh.describe(&[b[2], Piece(0), b[0]]), "b:(4)3,a,b:(1)2");
+        assert_eq!(mesh.to_string(), "a=2,b=12");
+    }
+
+    #[test]
+    fn broken_meshes_are_refused_with_the_reason() {
+        #[track_caller]
+        fn check(text: &str, expected: &str) {
+            let error = Mesh::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        check("", "is no axis");
+        check("a", "`a` is no axis");
+        check("a=x", "`a=x` is no axis");
+        check("a=2@space", "is no axis");
+        check("a=0", "size 0");
+        check("a=2,a=3", "twice");
+        check("a=16777216,b=2", "more than");
+        check("1=2", "no name");
+    }
+}
