@@ -4,6 +4,7 @@ mod block;
 mod defer;
 mod emit;
 mod estimate;
+mod measure;
 mod operand;
 mod ops;
 mod phase;
@@ -11,10 +12,12 @@ mod reshard;
 mod steps;
 
 pub use defer::defer;
-pub use estimate::estimate;
+pub use estimate::{CollectiveKind, estimate, sent_bytes};
+pub use measure::{Measures, collective, measure};
+pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
 
-use crate::program::{OpId, Program, ResultInfo, ValueId};
+use crate::program::{OpId, Program, ValueId};
 use crate::shard::{Layout, Mesh, Sharding};
 
 use emit::Emitter;
@@ -74,10 +77,4 @@ fn stored_results(layout: &Layout<'_>, arguments: &[Sharding]) -> Vec<Sharding> 
         }
     }
     results
-}
-
-impl LocalProgram {
-    pub fn result_infos(&self) -> &[ResultInfo] {
-        &self.program.results
-    }
 }

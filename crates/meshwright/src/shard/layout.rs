@@ -1,5 +1,7 @@
 //! The layout of a program on a mesh: the shardings of its values and the strategies of its ops.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::free::free_values;
@@ -17,20 +19,20 @@ pub struct Layout<'p> {
     pub mesh: Mesh,
     /// Ops in program order that have a strategy or tie values: those of the body and of branches and
     /// loops, not those of scalar functions such as a reduction's.
-    pub(super) order: Vec<OpId>,
-    pub(super) rules: Vec<Rule>,
+    pub(super) order: Arc<Vec<OpId>>,
+    pub(super) rules: Arc<Vec<Rule>>,
     pub(super) strategies: Vec<Strategy>,
     shardings: Vec<Sharding>,
     /// Values that are one and the same thing, such as what a loop carries, stand for one of them.
-    representatives: Vec<ValueId>,
+    representatives: Arc<Vec<ValueId>>,
     /// Values that are made anew wherever they are used; see [`free_values`].
-    free: Vec<bool>,
+    free: Arc<Vec<bool>>,
     /// Pieces that must not cut a value.
     pub(super) blocked: Vec<PieceSet>,
     /// Pieces that must not cut any factor of an op.
     pub(super) blocked_ops: Vec<PieceSet>,
     /// The ops that look at a value, by value.
-    users: Users,
+    users: Arc<Users>,
     /// Which tactic brought a piece to a value.
     causes: Vec<SmallVec<[(Piece, u16); 4]>>,
     /// The tactic under way.
@@ -60,16 +62,16 @@ impl<'p> Layout<'p> {
             mesh,
             strategies: rules.iter().map(Strategy::whole).collect(),
             shardings: program.values.iter().map(|(_, value)| Sharding::whole(value.ty.rank())).collect(),
-            users: Users::new(program, &order, &representatives),
-            free: free_values(program, &order),
+            users: Arc::new(Users::new(program, &order, &representatives)),
+            free: Arc::new(free_values(program, &order)),
             blocked: vec![PieceSet::default(); program.values.len()],
             blocked_ops: vec![PieceSet::default(); program.ops.len()],
             causes: vec![SmallVec::new(); program.values.len()],
             dirty: vec![false; program.ops.len()],
             tactic: 0,
-            representatives,
-            rules,
-            order,
+            representatives: Arc::new(representatives),
+            rules: Arc::new(rules),
+            order: Arc::new(order),
         }
     }
 
@@ -115,6 +117,11 @@ impl<'p> Layout<'p> {
 
     pub(super) fn representative(&self, value: ValueId) -> ValueId {
         self.representatives[value.index()]
+    }
+
+    /// What is decided from here on is this tactic's.
+    pub fn begin_tactic(&mut self, number: u16) {
+        self.tactic = number;
     }
 
     /// Forbids pieces on a value from now on.

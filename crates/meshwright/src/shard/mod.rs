@@ -1,5 +1,6 @@
 //! Shardings: how values lie on a mesh, and what one op's sharding says about its neighbours'.
 
+mod conflict;
 mod custom;
 mod free;
 mod layout;
@@ -11,6 +12,7 @@ mod rules;
 mod sharding;
 mod strategy;
 
+pub use conflict::Conflict;
 pub use custom::parse as parse_rule;
 pub use layout::Layout;
 pub use mesh::{Axis, Mesh, Piece, PieceSet, Pieces};

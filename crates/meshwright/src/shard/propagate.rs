@@ -1,5 +1,7 @@
 //! Propagation: what one value's sharding says about the others.
 
+use std::sync::Arc;
+
 use super::layout::{Layout, ties};
 use super::mesh::{Mesh, Piece, Pieces};
 use super::rule::{FactorId, Rule};
@@ -10,7 +12,7 @@ impl Layout<'_> {
     /// Carries cuts from value to value, forward, backward and sideways, until nothing changes. What
     /// an earlier decision took stays taken.
     pub fn propagate(&mut self) {
-        let order = std::mem::take(&mut self.order);
+        let order = Arc::clone(&self.order);
         while self.dirty.contains(&true) {
             for &op in order.iter().chain(order.iter().rev()) {
                 if std::mem::replace(&mut self.dirty[op.index()], false) {
@@ -18,7 +20,6 @@ impl Layout<'_> {
                 }
             }
         }
-        self.order = order;
     }
 
     fn visit(&mut self, op: OpId) {
