@@ -240,18 +240,41 @@ pub(super) fn cross_entropy(step: &mut Step<'_>, logits: ValueId, labels: ValueI
 pub(super) fn token_losses(step: &mut Step<'_>, logits: ValueId, labels: ValueId) -> ValueId {
     let stored = step.stored_dtype();
     let logits = step.builder.convert(logits, stored);
-    let shape = step.builder.shape(logits);
-    let last = shape.len() - 1;
-    let largest = step.builder.maximum(logits, &[last]);
-    // The largest is taken out again, so nothing depends on it and no gradient need go through it.
-    let largest = step.builder.without_gradient(largest);
-    let spread = step.builder.broadcast_along(largest, &shape, last);
-    let shifted = step.builder.minus(logits, spread);
-    let exponentials = step.builder.unary(Unary::Exponential, shifted);
-    let sum = step.builder.sum(exponentials, &[last]);
+    let ShiftedExponentials { shifted, sum, .. } = shifted_exponentials(step, logits);
     let logarithm = step.builder.unary(Unary::Log, sum);
     let right = take_last(step, shifted, labels);
     step.builder.minus(logarithm, right)
+}
+
+/// What a softmax over the last dimension is made of.
+pub(super) struct ShiftedExponentials {
+    /// The values less the largest of their row, so that no exponential overflows.
+    pub(super) shifted: ValueId,
+    pub(super) exponentials: ValueId,
+    /// The sum of the exponentials of each row.
+    pub(super) sum: ValueId,
+}
+
+pub(super) fn shifted_exponentials(step: &mut Step<'_>, x: ValueId) -> ShiftedExponentials {
+    let b = &mut step.builder;
+    let shape = b.shape(x);
+    let last = shape.len() - 1;
+    let largest = b.maximum(x, &[last]);
+    // The largest is taken out again, so nothing depends on it and no gradient need go through it.
+    let largest = b.without_gradient(largest);
+    let spread = b.broadcast_along(largest, &shape, last);
+    let shifted = b.minus(x, spread);
+    let exponentials = b.unary(Unary::Exponential, shifted);
+    let sum = b.sum(exponentials, &[last]);
+    ShiftedExponentials { shifted, exponentials, sum }
+}
+
+/// Softmax over the last dimension.
+pub(super) fn softmax(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let ShiftedExponentials { exponentials, sum, .. } = shifted_exponentials(step, x);
+    let shape = step.builder.shape(x);
+    let sum = step.builder.broadcast_along(sum, &shape, shape.len() - 1);
+    step.builder.over(exponentials, sum)
 }
 
 /// For each label, the element of the last dimension that it names.
