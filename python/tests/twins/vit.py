@@ -1,5 +1,7 @@
 """Vision transformers."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -10,6 +12,10 @@ CASES = {
     "vit": ("vit-l16", SMALL),
     "vit_remat": ("vit-l16", SMALL | {"remat": "true"}),
 }
+
+# As torchvision's are.
+norm = functools.partial(layer_norm, epsilon=1e-6)
+gelu = functools.partial(jax.nn.gelu, approximate=False)
 
 
 def generate(settings, name, shape, random):
@@ -25,10 +31,10 @@ def loss(settings, parameters, state, batch):
     x = jnp.concatenate([token, patches], axis=1) + parameters["positions"]
     for layer in range(settings["layers"]):
         name = f"layers.{layer}"
-        normal = layer_norm(parameters, f"{name}.norm1", x)
+        normal = norm(parameters, f"{name}.norm1", x)
         x = x + self_attention(parameters, f"{name}.attn", normal, settings["heads"])
-        normal = layer_norm(parameters, f"{name}.norm2", x)
-        up = jax.nn.gelu(linear(parameters, f"{name}.mlp.up", normal), approximate=True)
+        normal = norm(parameters, f"{name}.norm2", x)
+        up = gelu(linear(parameters, f"{name}.mlp.up", normal))
         x = x + linear(parameters, f"{name}.mlp.down", up)
-    x = layer_norm(parameters, "norm", x)[:, 0]
+    x = norm(parameters, "norm", x)[:, 0]
     return cross_entropy(linear(parameters, "head", x), batch["labels"]), state
