@@ -28,9 +28,6 @@ pub(super) struct Routing {
 
 /// An error unless the settings of experts go together.
 pub(super) fn check(settings: &Settings) -> Result<(), String> {
-    if settings.experts == 0 {
-        return Err("`experts` must be set".to_owned());
-    }
     if settings.experts_per_token > settings.experts {
         let (chosen, experts) = (settings.experts_per_token, settings.experts);
         return Err(format!("`experts_per_token` = {chosen} is more than `experts` = {experts}"));
