@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
-use meshwright::models::{Family, Model, PRESETS, parameter_count};
+use meshwright::models::{Family, Loss, Model, PRESETS, parameter_count};
 use meshwright::program::{DType, Op, Operation, ResultInfo, ValueId};
 
 #[track_caller]
@@ -98,6 +98,7 @@ fn every_family_takes_the_settings_that_all_have() {
             &[("dtype", "bf16")][..],
             &[("dropout", "0.1")],
             &[("remat", "true")],
+            &[("label_smoothing", "0.1"), ("z_loss", "1e-4"), ("dtype", "bf16")],
             &[("dtype", "f16"), ("dropout", "0.1"), ("remat", "true"), ("clip", "1")],
         ] {
             let mut model = preset(row.name);
@@ -108,6 +109,23 @@ fn every_family_takes_the_settings_that_all_have() {
             let program = model.build().expect("the settings go together");
             program.verify().unwrap_or_else(|problem| panic!("{} with {settings:?}: {problem:?}", row.name));
         }
+    }
+}
+
+#[test]
+fn a_family_takes_the_losses_of_its_targets_and_no_others() {
+    for row in PRESETS {
+        for loss in Loss::ALL {
+            let mut model = preset(row.name);
+            model.settings.layers = model.settings.layers.min(2);
+            let fits = row.family.targets() == Some(loss.targets());
+            assert_eq!(model.set("loss", loss.name()).is_ok(), fits, "{} with {}", row.name, loss.name());
+            model.settings.loss = loss;
+            let is_trained = row.family.targets().is_some();
+            assert_eq!(model.build().is_ok(), fits || !is_trained, "{} with {}", row.name, loss.name());
+        }
+        let default = preset(row.name).settings.loss;
+        assert!(row.family.targets().is_none_or(|targets| targets == default.targets()), "{}", row.name);
     }
 }
 

@@ -10,6 +10,7 @@ from .common import convolution, cross_entropy, generate_filter, layer_norm, lin
 SMALL = {"layers": 2, "hidden": 16, "heads": 4, "ffn": 32, "image": 8, "patch": 4, "classes": 10, "batch": 3}
 CASES = {
     "vit": ("vit-l16", SMALL),
+    "vit_smooth": ("vit-l16", SMALL | {"label_smoothing": 0.2, "z_loss": 0.01}),
     "vit_remat": ("vit-l16", SMALL | {"remat": "true"}),
 }
 
@@ -37,4 +38,4 @@ def loss(settings, parameters, state, batch):
         up = gelu(linear(parameters, f"{name}.mlp.up", normal))
         x = x + linear(parameters, f"{name}.mlp.down", up)
     x = norm(parameters, "norm", x)[:, 0]
-    return cross_entropy(linear(parameters, "head", x), batch["labels"]), state
+    return cross_entropy(settings, linear(parameters, "head", x), batch["labels"]), state

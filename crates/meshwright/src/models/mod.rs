@@ -13,6 +13,7 @@ mod gpt;
 mod graph;
 mod layers;
 mod llama;
+mod loss;
 mod mixtral;
 mod mlp;
 mod moe;
@@ -26,7 +27,7 @@ mod unet;
 mod vit;
 
 pub use presets::{PRESETS, Preset};
-pub use settings::{KEYS, Key, Optimizer, Settings};
+pub use settings::{KEYS, Key, Loss, Optimizer, Settings, Targets};
 
 use crate::program::{DType, Program};
 
@@ -98,6 +99,7 @@ impl Model {
     fn resolved(&self) -> Result<Settings, String> {
         let keys = self.family.keys();
         self.settings.check(&keys)?;
+        self.family.check_loss(self.settings.loss)?;
         let mut settings = self.settings.clone();
         if settings.ffn == 0 {
             settings.ffn = settings.hidden.saturating_mul(4);
@@ -140,7 +142,13 @@ impl Model {
         if is_known && !self.family.keys().contains(&key) {
             return Err(format!("this model has no `{key}`"));
         }
-        self.settings.set(key, text)
+        let mut settings = self.settings.clone();
+        settings.set(key, text)?;
+        if key == "loss" {
+            self.family.check_loss(settings.loss)?;
+        }
+        self.settings = settings;
+        Ok(())
     }
 }
 
@@ -153,6 +161,8 @@ const STEP: &[&str] = &["batch", "clip", "dtype", "epsilon", "learning_rate", "o
 const TRANSFORMER: &[&str] = &["ffn", "head_width", "heads", "hidden", "layers"];
 /// What every model of tokens has.
 const TOKENS: &[&str] = &["seq", "vocab"];
+/// What every model has that tells labels.
+const LABELS: &[&str] = &["label_smoothing", "loss", "z_loss"];
 const EXPERTS: &[&str] = &["capacity_factor", "expert_group", "experts", "experts_per_token"];
 
 impl Family {
@@ -185,22 +195,51 @@ impl Family {
     /// The settings that a family reads, in the order of the alphabet.
     pub fn keys(self) -> Vec<&'static str> {
         let groups: &[&[&str]] = match self {
-            Family::Bert => &[STEP, TRANSFORMER, TOKENS, &["dropout"]],
+            Family::Bert => &[STEP, TRANSFORMER, TOKENS, LABELS, &["dropout"]],
             Family::Decode => &[TRANSFORMER, TOKENS, &["batch", "dtype", "steps", "tied"]],
-            Family::Gpt | Family::Partir => &[STEP, TRANSFORMER, TOKENS, &["dropout", "tied"]],
-            Family::Graph => &[STEP, &["edges", "ffn", "hidden", "layers", "nodes", "steps"]],
-            Family::Llama => &[STEP, TRANSFORMER, TOKENS, &["dropout", "kv_heads", "rope_theta", "tied"]],
-            Family::Mixtral => &[STEP, TRANSFORMER, TOKENS, EXPERTS, &["dropout", "kv_heads", "rope_theta", "tied"]],
-            Family::Mlp => &[STEP, &["hidden", "layers"]],
-            Family::Moe => &[STEP, TRANSFORMER, TOKENS, EXPERTS, &["dropout", "tied"]],
-            Family::Resnet => &[STEP, &["channels", "classes", "image", "layers", "width"]],
-            Family::T5 => &[STEP, TRANSFORMER, TOKENS, &["decoder_layers", "dropout", "target_seq", "tied"]],
-            Family::Unet => &[STEP, &["channels", "dropout", "heads", "image", "layers"]],
-            Family::Vit => &[STEP, TRANSFORMER, &["classes", "dropout", "image", "patch"]],
+            Family::Gpt | Family::Partir => &[STEP, TRANSFORMER, TOKENS, LABELS, &["dropout", "tied"]],
+            Family::Graph => &[STEP, &["edges", "ffn", "hidden", "layers", "loss", "nodes", "steps"]],
+            Family::Llama => &[STEP, TRANSFORMER, TOKENS, LABELS, &["dropout", "kv_heads", "rope_theta", "tied"]],
+            Family::Mixtral => {
+                &[STEP, TRANSFORMER, TOKENS, LABELS, EXPERTS, &["dropout", "kv_heads", "rope_theta", "tied"]]
+            }
+            Family::Mlp => &[STEP, &["hidden", "layers", "loss"]],
+            Family::Moe => &[STEP, TRANSFORMER, TOKENS, LABELS, EXPERTS, &["dropout", "tied"]],
+            Family::Resnet => &[STEP, LABELS, &["channels", "classes", "image", "layers", "width"]],
+            Family::T5 => &[STEP, TRANSFORMER, TOKENS, LABELS, &["decoder_layers", "dropout", "target_seq", "tied"]],
+            Family::Unet => &[STEP, &["channels", "dropout", "heads", "image", "layers", "loss"]],
+            Family::Vit => &[STEP, TRANSFORMER, LABELS, &["classes", "dropout", "image", "patch"]],
         };
         let mut keys: Vec<&str> = groups.concat();
         keys.sort_unstable();
         keys
+    }
+
+    /// What the outputs are compared with, where a model is trained.
+    pub fn targets(self) -> Option<Targets> {
+        match self {
+            Family::Graph | Family::Mlp | Family::Unet => Some(Targets::Numbers),
+            Family::Bert
+            | Family::Gpt
+            | Family::Llama
+            | Family::Mixtral
+            | Family::Moe
+            | Family::Partir
+            | Family::Resnet
+            | Family::T5
+            | Family::Vit => Some(Targets::Labels),
+            Family::Decode => None,
+        }
+    }
+
+    /// An error where a loss compares with other targets than there are.
+    fn check_loss(self, loss: Loss) -> Result<(), String> {
+        let Some(targets) = self.targets().filter(|&targets| targets != loss.targets()) else { return Ok(()) };
+        let fitting = Loss::ALL.into_iter().filter(|loss| loss.targets() == targets);
+        let fitting: Vec<&str> = fitting.map(Loss::name).collect();
+        let (name, wanted, given) = (loss.name(), loss.targets().name(), targets.name());
+        let allowed = settings::one_of(&fitting);
+        Err(format!("`loss` = {name} is for {wanted}, but the targets of this model are {given}: it takes {allowed}"))
     }
 
     /// Whether the heads together may be wider or narrower than the model.

@@ -24,8 +24,10 @@ pub struct Settings {
     pub hidden: usize,
     pub image: usize,
     pub kv_heads: usize,
+    pub label_smoothing: f64,
     pub layers: usize,
     pub learning_rate: f64,
+    pub loss: Loss,
     pub nodes: usize,
     pub optimizer: Optimizer,
     pub patch: usize,
@@ -38,6 +40,7 @@ pub struct Settings {
     pub vocab: usize,
     pub weight_decay: f64,
     pub width: usize,
+    pub z_loss: f64,
 }
 
 /// How parameters are updated.
@@ -51,6 +54,25 @@ pub enum Optimizer {
     None,
     /// Gradient descent with momentum.
     Sgd,
+}
+
+/// What training makes small. All are means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    AbsoluteError,
+    /// Minus the log of the probability of the right label.
+    CrossEntropy,
+    /// Half the squared difference up to 1, from there on as steep as at 1.
+    Huber,
+    SquaredError,
+}
+
+/// What a loss compares the outputs of a model with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// The number of a class or a token.
+    Labels,
+    Numbers,
 }
 
 /// Of every key: its name, what it means, and where its value is kept.
@@ -68,6 +90,7 @@ enum Slot {
     /// A size of 0 stands for what follows from other settings.
     DerivedSize(fn(&mut Settings) -> &mut usize),
     Flag(fn(&mut Settings) -> &mut bool),
+    Loss(fn(&mut Settings) -> &mut Loss),
     Number(fn(&mut Settings) -> &mut f64),
     Optimizer(fn(&mut Settings) -> &mut Optimizer),
     /// A number of which all is less than 1.
@@ -103,8 +126,10 @@ pub const KEYS: &[Key] = &[
     Key { name: "hidden", about: "width of the model", slot: Slot::Size(|s| &mut s.hidden) },
     Key { name: "image", about: "height and width of an image", slot: Slot::Size(|s| &mut s.image) },
     Key { name: "kv_heads", about: "heads of keys and values", slot: Slot::DerivedSize(|s| &mut s.kv_heads) },
+    Key { name: "label_smoothing", about: "share of a label that is spread over all classes; 0 for none", slot: Slot::Share(|s| &mut s.label_smoothing) },
     Key { name: "layers", about: "layers", slot: Slot::Size(|s| &mut s.layers) },
     Key { name: "learning_rate", about: "size of an update", slot: Slot::Number(|s| &mut s.learning_rate) },
+    Key { name: "loss", about: "cross-entropy where targets are labels; squared-error, absolute-error or huber (to a difference of 1) where they are numbers", slot: Slot::Loss(|s| &mut s.loss) },
     Key { name: "nodes", about: "nodes of the graph", slot: Slot::Size(|s| &mut s.nodes) },
     Key { name: "optimizer", about: "adafactor, adam, adamw, sgd, or none for gradients", slot: Slot::Optimizer(|s| &mut s.optimizer) },
     Key { name: "patch", about: "height and width of a patch", slot: Slot::Size(|s| &mut s.patch) },
@@ -117,6 +142,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "vocab", about: "tokens there are", slot: Slot::Size(|s| &mut s.vocab) },
     Key { name: "weight_decay", about: "share of a parameter taken off in an update", slot: Slot::Number(|s| &mut s.weight_decay) },
     Key { name: "width", about: "factor on the channels inside a block", slot: Slot::Size(|s| &mut s.width) },
+    Key { name: "z_loss", about: "weight of the square of the log of the sum of exponentials; 0 for none", slot: Slot::Number(|s| &mut s.z_loss) },
 ];
 
 impl Settings {
@@ -148,6 +174,7 @@ impl Key {
             Slot::DType(_) => one_of(&DTYPES.map(DType::name)),
             Slot::DerivedSize(_) | Slot::Size(_) => format!("a whole number from 1 to {LARGEST_SIZE}"),
             Slot::Flag(_) => one_of(&["true", "false"]),
+            Slot::Loss(_) => one_of(&Loss::ALL.map(Loss::name)),
             Slot::Number(_) => "a number of at least 0".to_owned(),
             Slot::Optimizer(_) => one_of(&Optimizer::ALL.map(Optimizer::name)),
             Slot::Share(_) => "a number of at least 0 and less than 1".to_owned(),
@@ -160,7 +187,7 @@ impl Key {
         match self.slot {
             Slot::DType(at) => DTYPES.contains(at(&mut settings)),
             Slot::DerivedSize(at) => *at(&mut settings) <= LARGEST_SIZE,
-            Slot::Flag(_) | Slot::Optimizer(_) => true,
+            Slot::Flag(_) | Slot::Loss(_) | Slot::Optimizer(_) => true,
             Slot::Number(at) => at(&mut settings).is_finite() && *at(&mut settings) >= 0.0,
             Slot::Share(at) => (0.0..1.0).contains(at(&mut settings)),
             Slot::Size(at) => (1..=LARGEST_SIZE).contains(at(&mut settings)),
@@ -174,6 +201,7 @@ impl Key {
             Slot::DType(at) => *at(&mut changed) = DType::from_name(text)?,
             Slot::DerivedSize(at) => *at(&mut changed) = text.parse().ok().filter(|&size: &usize| size > 0)?,
             Slot::Flag(at) => *at(&mut changed) = text.parse().ok()?,
+            Slot::Loss(at) => *at(&mut changed) = Loss::ALL.into_iter().find(|loss| loss.name() == text)?,
             Slot::Number(at) | Slot::Share(at) => *at(&mut changed) = text.parse().ok()?,
             Slot::Optimizer(at) => {
                 *at(&mut changed) = Optimizer::ALL.into_iter().find(|optimizer| optimizer.name() == text)?;
@@ -189,7 +217,7 @@ impl Key {
         match self.slot {
             Slot::DerivedSize(at) | Slot::Size(at) => *at(settings) = number,
             Slot::Number(at) | Slot::Share(at) => *at(settings) = number as f64,
-            Slot::DType(_) | Slot::Flag(_) | Slot::Optimizer(_) => {}
+            Slot::DType(_) | Slot::Flag(_) | Slot::Loss(_) | Slot::Optimizer(_) => {}
         }
     }
 
@@ -198,6 +226,7 @@ impl Key {
         match self.slot {
             Slot::DType(at) => at(&mut settings).to_string(),
             Slot::Flag(at) => at(&mut settings).to_string(),
+            Slot::Loss(at) => at(&mut settings).name().to_owned(),
             Slot::Number(at) | Slot::Share(at) => at(&mut settings).to_string(),
             Slot::Optimizer(at) => at(&mut settings).name().to_owned(),
             Slot::DerivedSize(at) | Slot::Size(at) => at(&mut settings).to_string(),
@@ -206,7 +235,7 @@ impl Key {
 }
 
 /// `a, b or c`.
-fn one_of(names: &[&str]) -> String {
+pub(super) fn one_of(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [only] => (*only).to_owned(),
@@ -236,8 +265,10 @@ impl Default for Settings {
             hidden: 0,
             image: 224,
             kv_heads: 0,
+            label_smoothing: 0.0,
             layers: 0,
             learning_rate: 1e-3,
+            loss: Loss::CrossEntropy,
             nodes: 0,
             optimizer: Optimizer::Adam,
             patch: 16,
@@ -250,6 +281,7 @@ impl Default for Settings {
             vocab: 0,
             weight_decay: 0.01,
             width: 1,
+            z_loss: 0.0,
         }
     }
 }
@@ -265,6 +297,36 @@ impl Optimizer {
             Optimizer::AdamW => "adamw",
             Optimizer::None => "none",
             Optimizer::Sgd => "sgd",
+        }
+    }
+}
+
+impl Loss {
+    pub const ALL: [Loss; 4] = [Loss::AbsoluteError, Loss::CrossEntropy, Loss::Huber, Loss::SquaredError];
+
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    pub fn targets(self) -> Targets {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, Targets) {
+        match self {
+            Loss::AbsoluteError => ("absolute-error", Targets::Numbers),
+            Loss::CrossEntropy => ("cross-entropy", Targets::Labels),
+            Loss::Huber => ("huber", Targets::Numbers),
+            Loss::SquaredError => ("squared-error", Targets::Numbers),
+        }
+    }
+}
+
+impl Targets {
+    pub fn name(self) -> &'static str {
+        match self {
+            Targets::Labels => "labels",
+            Targets::Numbers => "numbers",
         }
     }
 }

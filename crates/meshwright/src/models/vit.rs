@@ -1,7 +1,8 @@
 //! Vision transformers: patches of an image as tokens, and one more token for its class.
 
 use super::divides;
-use super::layers::{Filter, convolution, cross_entropy, dropout, exact_gelu, layer_norm_with, linear, self_attention};
+use super::layers::{Filter, convolution, dropout, exact_gelu, layer_norm_with, linear, self_attention};
+use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Program, Type, ValueId};
