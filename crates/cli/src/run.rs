@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshwright::interpret::{CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate};
+use meshwright::interpret::{CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate, generate_arguments};
 use meshwright::program::{LocationId, Program};
 use serde_json::json;
 
@@ -96,7 +96,7 @@ fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
     })?;
     let inputs = match &arguments.inputs {
         Some(path) => tensors::read(path, program)?,
-        None => tensors::generate(program, arguments.seed),
+        None => generate_arguments(program, arguments.seed),
     };
     let evaluation =
         evaluate(program, &inputs, Options { wide: arguments.wide }).map_err(|error| refused(program, &error))?;

@@ -5,6 +5,7 @@
 //! their sums in `f32` or wider, as engines do; attention is computed in `f64` and rounded once.
 //! Where the StableHLO specification leaves a result open, we do what XLA does on CPUs.
 
+mod arguments;
 mod attention;
 mod check;
 mod contract;
@@ -23,6 +24,7 @@ mod tensor;
 mod tests;
 mod window;
 
+pub use arguments::generate_arguments;
 pub use tensor::{Data, Tensor, generate};
 
 use std::sync::Arc;
