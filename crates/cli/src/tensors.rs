@@ -9,13 +9,13 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::error::Error;
-use crate::model::read_bytes;
+use crate::input::{self, Wanted};
 use crate::suggest::nearest;
 
 /// An input for every argument, from a file.
 pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error> {
     let shown = path.display();
-    let data = read_bytes(path)?;
+    let data = input::read(path, Wanted { kind: "safetensors file", names: &[] })?;
     let file = SafeTensors::deserialize(&data)
         .map_err(|error| Error::new(format!("`{shown}` is not a safetensors file: {error}")))?;
     let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
