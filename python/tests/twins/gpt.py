@@ -11,6 +11,8 @@ CASES = {
     "gpt_untied": ("gpt2", SMALL | {"tied": "false"}),
     "gpt_remat": ("gpt2", SMALL | {"remat": "true"}),
     "gpt_clip": ("gpt2", SMALL | {"clip": 0.1}),
+    "gpt_smooth": ("gpt2", SMALL | {"label_smoothing": 0.1}),
+    "gpt_z_loss": ("gpt2", SMALL | {"z_loss": 0.01}),
     "partir": ("t32", SMALL),
 }
 
@@ -30,4 +32,4 @@ def loss(settings, parameters, state, batch):
         x = x + linear(parameters, f"{name}.mlp.down", up)
     x = layer_norm(parameters, "norm", x)
     logits = linear(parameters, "head", x) if "head.weight" in parameters else x @ parameters["embedding"].T
-    return cross_entropy(logits, batch["targets"]), state
+    return cross_entropy(settings, logits, batch["targets"]), state

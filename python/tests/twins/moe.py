@@ -52,4 +52,4 @@ def loss(settings, parameters, state, batch):
         x = x + made
         balances = balances + balance
     x = layer_norm(parameters, "norm", x)
-    return cross_entropy(x @ parameters["embedding"].T, batch["targets"]) + 0.01 * balances, state
+    return cross_entropy(settings, x @ parameters["embedding"].T, batch["targets"]) + 0.01 * balances, state

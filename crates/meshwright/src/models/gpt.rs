@@ -1,6 +1,7 @@
 //! Decoder-only transformers: GPT, and the transformer of PartIR's experiments.
 
-use super::layers::{attention, cross_entropy, dropout, gelu, layer_norm, linear, logits, merge_heads, split_heads};
+use super::layers::{attention, dropout, gelu, layer_norm, linear, logits, merge_heads, split_heads};
+use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Program, Type, ValueId};
