@@ -42,6 +42,7 @@ impl Layout<'_> {
                         used.contains(*piece)
                             && !follows.dims[dim].contains(piece)
                             && !(is_result && self.is_reduced(op, *piece))
+                            && !labels[dim].iter().any(|&factor| self.blocked_on(op, factor).contains(*piece))
                     });
                     let Some(piece) = lost else { continue };
                     let axis = self.mesh.axis_of(piece);

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::free::free_values;
 use super::mesh::{Mesh, Piece, PieceSet, Pieces};
-use super::rule::{Kind, Rule};
+use super::rule::{FactorId, Kind, Rule};
 use super::rules::rule;
 use super::sharding::Sharding;
 use super::strategy::Strategy;
@@ -31,6 +32,8 @@ pub struct Layout<'p> {
     pub(super) blocked: Vec<PieceSet>,
     /// Pieces that must not cut any factor of an op.
     pub(super) blocked_ops: Vec<PieceSet>,
+    /// Pieces that must not cut a factor of an op.
+    blocked_factors: FxHashMap<(OpId, FactorId), PieceSet>,
     /// The ops that look at a value, by value.
     users: Arc<Users>,
     /// Which tactic brought a piece to a value.
@@ -66,6 +69,7 @@ impl<'p> Layout<'p> {
             free: Arc::new(free_values(program, &order)),
             blocked: vec![PieceSet::default(); program.values.len()],
             blocked_ops: vec![PieceSet::default(); program.ops.len()],
+            blocked_factors: FxHashMap::default(),
             causes: vec![SmallVec::new(); program.values.len()],
             dirty: vec![false; program.ops.len()],
             tactic: 0,
@@ -134,6 +138,18 @@ impl<'p> Layout<'p> {
     pub fn block_op(&mut self, op: OpId, pieces: PieceSet) {
         let blocked = &mut self.blocked_ops[op.index()];
         *blocked = blocked.union(pieces);
+    }
+
+    /// Forbids pieces on a factor of an op from now on.
+    pub fn block_factor(&mut self, op: OpId, factor: FactorId, pieces: PieceSet) {
+        let blocked = self.blocked_factors.entry((op, factor)).or_default();
+        *blocked = blocked.union(pieces);
+    }
+
+    /// The pieces that must not cut a factor of an op.
+    pub(super) fn blocked_on(&self, op: OpId, factor: FactorId) -> PieceSet {
+        let factor = self.blocked_factors.get(&(op, factor)).copied().unwrap_or_default();
+        self.blocked_ops[op.index()].union(factor)
     }
 
     /// Whether a piece may cut a dimension of a value as well.

@@ -33,9 +33,15 @@ pub enum Action {
     /// Values with these names are not cut.
     Replicate(Pattern),
     /// Values with these names are worked on in slices, one after the other.
-    Split { pattern: Pattern, slices: usize },
+    Split {
+        pattern: Pattern,
+        slices: usize,
+    },
     /// A dimension of values with these names is cut.
-    Tile { pattern: Pattern, dim: Dim },
+    Tile {
+        pattern: Pattern,
+        dim: Dim,
+    },
 }
 
 /// Which dimension a tile cuts.
@@ -242,7 +248,8 @@ pub(crate) fn value_name(program: &Program, value: ValueId) -> String {
     let body = program.body();
     let argument = body.arguments.iter().position(|&argument| argument == value);
     let result = body.results.iter().position(|&result| result == value);
-    let name = argument.map(|index| &program.arguments[index].name).or(result.map(|index| &program.results[index].name));
+    let name =
+        argument.map(|index| &program.arguments[index].name).or(result.map(|index| &program.results[index].name));
     match name {
         Some(name) if !name.is_empty() => format!("`{name}`"),
         _ => format!("`{value}`"),

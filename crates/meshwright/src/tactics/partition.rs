@@ -45,7 +45,8 @@ pub fn partition(
             .map(|snapshot| scope.spawn(move || lower_layout(snapshot, price).map(|local| measure(&local.program))))
             .collect();
         let local = lower_layout(last, price);
-        let measured: Vec<_> = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended".to_owned())).collect();
+        let measured: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended".to_owned())).collect();
         (local, measured)
     });
     let fail = |message: String| TacticError { tactic: "lowering".to_owned(), message, hint: None };
