@@ -10,6 +10,7 @@ mod ops;
 mod phase;
 mod reshard;
 mod steps;
+mod temporal;
 
 pub use defer::defer;
 pub use estimate::{CollectiveKind, estimate, sent_bytes};

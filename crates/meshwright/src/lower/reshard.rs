@@ -111,6 +111,12 @@ impl<'a> Ways<'a> {
 
     /// The price of the cheapest way.
     pub fn price(&mut self, ty: &Type, from: &Sharding, to: &Sharding) -> Option<f64> {
+        // Sums over time are kept where they are and cost nothing to move.
+        if from.partial.iter().any(|&piece| self.mesh.is_temporal(piece)) {
+            let spatial = |piece: &Piece| !self.mesh.is_temporal(*piece);
+            let partial = from.partial.iter().copied().filter(spatial).collect();
+            return self.price(ty, &Sharding { partial, ..from.clone() }, to);
+        }
         if from == to { Some(0.0) } else { self.find(ty, from, to).map(|(_, price)| *price) }
     }
 }

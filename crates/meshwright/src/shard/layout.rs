@@ -9,7 +9,7 @@ use super::free::free_values;
 use super::mesh::{Mesh, Piece, PieceSet, Pieces};
 use super::rule::{FactorId, Kind, Rule};
 use super::rules::rule;
-use super::sharding::Sharding;
+use super::sharding::{Reduction, Sharding};
 use super::strategy::Strategy;
 use crate::program::{Id, Op, OpId, Program, RegionId, ValueId};
 
@@ -36,11 +36,23 @@ pub struct Layout<'p> {
     blocked_factors: FxHashMap<(OpId, FactorId), PieceSet>,
     /// The ops that look at a value, by value.
     users: Arc<Users>,
+    /// Per op, the pieces over which its operands stay partial through it, and the reduction.
+    carried: Vec<Option<Carried>>,
+    /// Pieces whose reductions are done in every trip of a loop in time instead of once after it, so
+    /// that only cut sums are kept.
+    pub eager: PieceSet,
     /// Which tactic brought a piece to a value.
     causes: Vec<SmallVec<[(Piece, u16); 4]>>,
     /// The tactic under way.
     pub(super) tactic: u16,
     pub(super) dirty: Vec<bool>,
+}
+
+/// What an op carries on instead of finishing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    pub pieces: Pieces,
+    pub reduction: Reduction,
 }
 
 /// Which ops see each value, in one list cut into runs.
@@ -70,6 +82,8 @@ impl<'p> Layout<'p> {
             blocked: vec![PieceSet::default(); program.values.len()],
             blocked_ops: vec![PieceSet::default(); program.ops.len()],
             blocked_factors: FxHashMap::default(),
+            carried: vec![None; program.ops.len()],
+            eager: PieceSet::default(),
             causes: vec![SmallVec::new(); program.values.len()],
             dirty: vec![false; program.ops.len()],
             tactic: 0,
@@ -156,11 +170,13 @@ impl<'p> Layout<'p> {
     pub fn may_cut(&self, value: ValueId, dim: usize, piece: Piece) -> bool {
         let index = self.representative(value).index();
         let sharding = &self.shardings[index];
+        let size = self.program.shape(value)[dim];
         let parts = self.mesh.product(&sharding.dims[dim]) * self.mesh.size(piece);
         !self.free[value.index()]
             && !self.blocked[index].contains(piece)
             && !sharding.used().contains(piece)
-            && parts <= self.program.shape(value)[dim]
+            && parts <= size
+            && self.mesh.may_follow(&sharding.dims[dim], piece, size)
     }
 
     /// Cuts a dimension of a value by one more piece, which [`may_cut`](Layout::may_cut) allows.
@@ -179,6 +195,39 @@ impl<'p> Layout<'p> {
         self.shardings[index] = partial.clone();
     }
 
+    /// What an op carries on partial.
+    pub fn carried(&self, op: OpId) -> Option<&Carried> {
+        self.carried[op.index()].as_ref()
+    }
+
+    pub(crate) fn set_carried(&mut self, op: OpId, carried: Carried) {
+        self.carried[op.index()] = Some(carried);
+    }
+
+    /// How the results of an op come out, before they are finished or moved.
+    pub fn produced(&self, op: OpId) -> SmallVec<[Sharding; 1]> {
+        if is_tie(&self.program.ops[op].op) {
+            return self.program.ops[op].results.iter().map(|&result| self.sharding(result).clone()).collect();
+        }
+        self.produced_by(op, self.strategy(op))
+    }
+
+    /// How the results of an op come out under a strategy.
+    pub fn produced_by(&self, op: OpId, strategy: &Strategy) -> SmallVec<[Sharding; 1]> {
+        let rule = self.rule(op);
+        let carried = self.carried(op);
+        let produce = |labels| {
+            let mut sharding = strategy.result(rule, &self.mesh, labels);
+            if let Some(Carried { pieces, reduction }) = carried {
+                sharding.partial.extend(pieces.iter().copied());
+                sharding.partial.sort_unstable();
+                sharding.reduction = *reduction;
+            }
+            sharding
+        };
+        rule.results.iter().map(produce).collect()
+    }
+
     pub(crate) fn set_strategy(&mut self, op: OpId, strategy: Strategy) {
         self.strategies[op.index()] = strategy;
     }
@@ -189,6 +238,11 @@ impl<'p> Layout<'p> {
         let reduced = rule.factors.iter().zip(&strategy.factors).filter(|(f, _)| matches!(f.kind, Kind::Reduced(_)));
         reduced.flat_map(|(_, pieces)| pieces).copied().collect()
     }
+}
+
+/// Whether an op only passes values on.
+pub(crate) fn is_tie(op: &Op) -> bool {
+    matches!(op, Op::Case | Op::If | Op::OptimizationBarrier | Op::While)
 }
 
 /// Pairs of values that an op passes on unchanged. In a loop the second is the loop's result, which

@@ -14,7 +14,8 @@ mod strategy;
 
 pub use conflict::Conflict;
 pub use custom::parse as parse_rule;
-pub use layout::Layout;
+pub(crate) use layout::is_tie;
+pub use layout::{Carried, Layout};
 pub use mesh::{Axis, Mesh, Piece, PieceSet, Pieces};
 pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};
 pub use rules::rule;

@@ -23,6 +23,11 @@ pub(super) fn apply(layout: &mut Layout<'_>, preset: Preset, pieces: &[Piece]) -
         }
         Preset::Zero3 => zero(layout, &structure, ArgumentClass::Parameter, pieces, &mut notes)?,
     }
+    // Where gradients are added up over time, the first stage keeps whole sums and reduces them once;
+    // the others keep cut sums and reduce in every trip.
+    if matches!(preset, Preset::Zero2 | Preset::Zero3) {
+        layout.eager = layout.eager.union(PieceSet::of(pieces));
+    }
     Ok(notes)
 }
 
