@@ -1,13 +1,14 @@
 //! One case: a random program, a random mesh, random decisions, and whether all devices together
 //! compute what one does.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use meshwright::interpret::{Options, Tensor, difference, evaluate, evaluate_partitioned};
-use meshwright::lower::{Ways, defer, estimate, lower};
-use meshwright::program::{Op, Program};
-use meshwright::shard::{Layout, Mesh, Piece, PieceSet};
+use meshwright::lower::{Movement, Price, Ways, defer, estimate, lower};
+use meshwright::program::{Op, Program, ValueId};
+use meshwright::shard::{Kind, Layout, Mesh, Piece, PieceSet};
 
 use crate::generator::Generator;
 use crate::kinds::{op_in_turn, random_op};
@@ -62,10 +63,16 @@ pub(crate) fn check(seed: u64, limits: Limits, coverage: &mut Coverage) -> Resul
     let mut layout = Layout::new(&program, mesh.clone());
     decide(&mut layout, &mut random, limits.decisions);
     count(&layout, coverage);
+    // Prices that have nothing to do with costs: partial values are carried wherever that is possible
+    // at all, and reshards take ways that nobody would.
+    let caprice = RefCell::new(Random::new(seed));
+    let capricious = |_: &Mesh, _: &Movement<'_>| 1.0 + caprice.borrow_mut().below(1024) as f64;
+    let price: Price<'_> = if seed.is_multiple_of(4) { &estimate } else { &capricious };
     for deferred in [false, true] {
-        let mut ways = Ways::new(&mesh, &estimate);
+        let mut ways = Ways::new(&mesh, price);
         if deferred {
             defer(&mut layout, &mut ways);
+            count_carries(&layout, coverage);
         }
         let outcome = compare(&layout, &mut ways, &arguments, &expected.results);
         outcome.map_err(|message| {
@@ -95,8 +102,10 @@ fn program(seed: u64, limits: Limits) -> Program {
 /// Cuts and forbids at random, in several rounds.
 fn decide(layout: &mut Layout<'_>, random: &mut Random, limit: usize) {
     let program = layout.program;
-    let values: Vec<_> = program.values.ids().filter(|&value| !program.shape(value).is_empty()).collect();
-    let arguments = &program.body().arguments;
+    let dims = |value: ValueId| (0..program.shape(value).len()).map(move |dim| (value, dim));
+    let values: Vec<_> = program.values.ids().flat_map(dims).collect();
+    let arguments: Vec<_> = program.body().arguments.iter().copied().flat_map(dims).collect();
+    let reduced = reduced_dims(layout);
     let pieces: Vec<Piece> = layout.mesh.all_pieces().collect();
     if pieces.is_empty() {
         return;
@@ -104,14 +113,14 @@ fn decide(layout: &mut Layout<'_>, random: &mut Random, limit: usize) {
     let mut left = limit;
     for _ in 0..1 + random.below(4) {
         for _ in 0..1 + random.below(5) {
-            let value = match random.chance(40) && !arguments.is_empty() {
-                true => random.pick(arguments),
-                false if values.is_empty() => continue,
-                false => random.pick(&values),
+            let (value, dim) = match random.below(10) {
+                0..3 if !reduced.is_empty() => random.pick(&reduced),
+                3..6 if !arguments.is_empty() => random.pick(&arguments),
+                _ if values.is_empty() => continue,
+                _ => random.pick(&values),
             };
-            let shape = program.shape(value);
-            let (dim, piece) = (random.below(shape.len()), random.pick(&pieces));
-            if left > 0 && !shape.is_empty() && layout.may_cut(value, dim, piece) {
+            let piece = random.pick(&pieces);
+            if left > 0 && layout.may_cut(value, dim, piece) {
                 layout.cut(value, dim, piece);
                 left -= 1;
             }
@@ -119,6 +128,23 @@ fn decide(layout: &mut Layout<'_>, random: &mut Random, limit: usize) {
         forbid(layout, random, &pieces);
         layout.propagate();
     }
+}
+
+/// Dimensions that are summed, or reduced otherwise: cutting them leaves results partial.
+fn reduced_dims(layout: &Layout<'_>) -> Vec<(ValueId, usize)> {
+    let mut dims = Vec::new();
+    for &op in layout.ops() {
+        let (rule, operands) = (layout.rule(op), &layout.program.ops[op].operands);
+        for (&operand, labels) in operands.iter().zip(&rule.operands) {
+            for (dim, factors) in labels.iter().enumerate() {
+                let is_reduced = |&factor: &u16| matches!(rule.factors[usize::from(factor)].kind, Kind::Reduced(_));
+                if factors.iter().any(is_reduced) {
+                    dims.push((operand, dim));
+                }
+            }
+        }
+    }
+    dims
 }
 
 fn forbid(layout: &mut Layout<'_>, random: &mut Random, pieces: &[Piece]) {
@@ -176,6 +202,16 @@ fn count(layout: &Layout<'_>, coverage: &mut Coverage) {
                 let is_cut = !strategy.sharding(rule, &layout.mesh, labels).is_whole();
                 *coverage.entry(program.ops[maker].op.name().to_owned()).or_default() += usize::from(is_cut);
             }
+        }
+    }
+}
+
+/// Counts the ops that read what is still partial and carry it on.
+fn count_carries(layout: &Layout<'_>, coverage: &mut Coverage) {
+    for &op in layout.ops() {
+        let operation = &layout.program.ops[op];
+        if operation.operands.iter().any(|&operand| !layout.sharding(operand).partial.is_empty()) {
+            *coverage.entry(format!("{} of partial values", operation.op.name())).or_default() += 1;
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The table of what random programs are made of.
 
 use crate::generator::Generator;
-use crate::{contracting, control, elementwise, indexing, moving, reducing};
+use crate::{carrying, contracting, control, elementwise, indexing, moving, reducing};
 
 /// Adds an op of some kind; the number chooses among its forms.
 type Add = fn(&mut Generator, usize);
 
 /// The kinds of ops and how many forms each has.
-const KINDS: [(Add, usize); 40] = [
+const KINDS: [(Add, usize); 41] = [
+    (carrying::chain, 48),
     (contracting::attention, 8),
     (contracting::attention_grad, 8),
     (contracting::batch_norm_grad, 1),
