@@ -158,7 +158,7 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: Op
         return Some(Open { op, lies: own, strategy, joined, partial_price: 0.0, finished_price, finish_here: true });
     }
     let (joined, partial, reduction) = joined(layout, open, op)?;
-    let strategy = strategy.without(PieceSet::of(&partial));
+    let strategy = strategy.without(rule, &layout.mesh, PieceSet::of(&partial));
     let mut lies = strategy.result(rule, &layout.mesh, &rule.results[0]);
     lies.partial = partial;
     lies.reduction = reduction;
