@@ -1,9 +1,9 @@
 //! One case: a random program, a random mesh, random decisions, and whether all devices together
 //! compute what one does.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Mutex;
 
 use meshwright::interpret::{Options, Tensor, difference, evaluate, evaluate_partitioned};
 use meshwright::lower::{Movement, Price, Ways, defer, estimate, lower};
@@ -65,8 +65,9 @@ pub(crate) fn check(seed: u64, limits: Limits, coverage: &mut Coverage) -> Resul
     count(&layout, coverage);
     // Prices that have nothing to do with costs: partial values are carried wherever that is possible
     // at all, and reshards take ways that nobody would.
-    let caprice = RefCell::new(Random::new(seed));
-    let capricious = |_: &Mesh, _: &Movement<'_>| 1.0 + caprice.borrow_mut().below(1024) as f64;
+    let caprice = Mutex::new(Random::new(seed));
+    let capricious =
+        |_: &Mesh, _: &Movement<'_>| 1.0 + caprice.lock().expect("no thread fails with it").below(1024) as f64;
     let price: Price<'_> = if seed.is_multiple_of(4) { &estimate } else { &capricious };
     for deferred in [false, true] {
         let mut ways = Ways::new(&mesh, price);
