@@ -12,7 +12,61 @@ use super::emit::Emitter;
 use crate::program::{Binary, DType, Direction, Op, OpId, RegionId, Type, ValueId, Values};
 use crate::shard::{Piece, PieceSet, Sharding, is_tie};
 
+/// A branch or loop that cannot be cut in time as the layout says, with the pieces: inside of it a sum
+/// over time, or a tile, is needed whole before the loop over time has ended.
+pub(super) fn find_unlevel(emitter: &Emitter<'_, '_, '_>) -> Option<(OpId, PieceSet)> {
+    let temporal = (0..emitter.mesh.axes.len()).filter(|&axis| emitter.mesh.axes[axis].temporal);
+    let controls: Vec<OpId> =
+        emitter.old.body().ops.iter().copied().filter(|&op| is_tie(&emitter.old.ops[op].op)).collect();
+    for axis in temporal {
+        for &op in &controls {
+            let is_needed_early = emitter.old.ops[op].regions.iter().any(|&region| emitter.needs_early(axis, region));
+            if is_needed_early {
+                return Some((op, PieceSet::of(&emitter.mesh.pieces(axis))));
+            }
+        }
+    }
+    None
+}
+
 impl Emitter<'_, '_, '_> {
+    /// Whether a region needs something whole that is made in it as a tile or a sum over an axis.
+    fn needs_early(&self, axis: usize, region: RegionId) -> bool {
+        let region = &self.old.regions[region];
+        region.ops.iter().any(|&op| {
+            let early = self.reads(op).iter().any(|(value, wanted)| !self.lies_on_axis_as(axis, *value, wanted));
+            let operation = &self.old.ops[op];
+            early || is_tie(&operation.op) && operation.regions.iter().any(|&inner| self.needs_early(axis, inner))
+        }) || region.results.iter().any(|&result| !self.lies_on_axis_as(axis, result, self.layout.sharding(result)))
+    }
+
+    /// Whether a value is made with the same cuts along an axis as are wanted. Whole values can be
+    /// sliced anywhere.
+    fn lies_on_axis_as(&self, axis: usize, value: ValueId, wanted: &Sharding) -> bool {
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        let made = match self.old.producer(value) {
+            _ if self.layout.is_free(value) => return true,
+            Some(op) => return self.is_same_on(axis, op, value, wanted) || self.made_whole(axis, op, value),
+            None => self.layout.sharding(value),
+        };
+        let is_whole = !made.dims.iter().flatten().chain(&made.partial).any(on_axis);
+        let same = |made: &[Piece], wanted: &[Piece]| {
+            made.iter().filter(|p| on_axis(p)).eq(wanted.iter().filter(|p| on_axis(p)))
+        };
+        let is_outer = self.old.body().arguments.contains(&value);
+        is_outer
+            || is_whole
+            || same(&made.partial, &wanted.partial)
+                && made.dims.iter().zip(&wanted.dims).all(|(made, wanted)| same(made, wanted))
+    }
+
+    fn made_whole(&self, axis: usize, op: OpId, value: ValueId) -> bool {
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        let Some(index) = self.old.ops[op].results.iter().position(|&result| result == value) else { return false };
+        let produced = &self.layout.produced(op)[index];
+        !produced.dims.iter().flatten().chain(&produced.partial).any(on_axis)
+    }
+
     /// The temporal axis that ops of a region have to loop over, if there is one left.
     pub(super) fn axis_to_enter(&self, ops: &[OpId]) -> Option<usize> {
         let temporal = (0..self.mesh.axes.len()).filter(|&axis| self.mesh.axes[axis].temporal);

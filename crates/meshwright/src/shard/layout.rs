@@ -114,6 +114,31 @@ impl<'p> Layout<'p> {
         &self.order
     }
 
+    /// Takes pieces away from everything inside of an op and from what it passes on, and keeps them
+    /// away: a loop that cannot be cut so runs whole.
+    pub(crate) fn strip(&mut self, op: OpId, pieces: PieceSet) {
+        let program = self.program;
+        let operation = &program.ops[op];
+        let (rule, strategy) = (&self.rules[op.index()], &self.strategies[op.index()]);
+        self.strategies[op.index()] = strategy.without(rule, &self.mesh, pieces);
+        self.block_op(op, pieces);
+        let inner = operation.regions.iter().map(|&region| &program.regions[region]);
+        let values = inner.clone().flat_map(|region| region.arguments.iter().chain(&region.results));
+        for &value in operation.results.iter().chain(values) {
+            let index = self.representative(value).index();
+            for dim in &mut self.shardings[index].dims {
+                let keep = dim.iter().take_while(|piece| !pieces.contains(**piece)).count();
+                dim.truncate(keep);
+            }
+            self.block(value, pieces);
+        }
+        if is_tie(&operation.op) {
+            for &inner in inner.flat_map(|region| &region.ops) {
+                self.strip(inner, pieces);
+            }
+        }
+    }
+
     /// The tactic that brought a piece to a value.
     pub fn cause(&self, value: ValueId, piece: Piece) -> Option<u16> {
         let causes = &self.causes[self.representative(value).index()];

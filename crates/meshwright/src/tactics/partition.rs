@@ -1,7 +1,7 @@
 //! A schedule of tactics, from a program to what each device runs.
 
 use super::{Tactic, TacticError, apply};
-use crate::lower::{LocalProgram, Measures, Price, Ways, defer, lower, measure};
+use crate::lower::{LocalProgram, Measures, Price, lower_layout, measure};
 use crate::program::Program;
 use crate::shard::{Conflict, Layout, Mesh};
 
@@ -42,9 +42,9 @@ pub fn partition(
     let (local, measured) = std::thread::scope(|scope| {
         let threads: Vec<_> = snapshots
             .into_iter()
-            .map(|snapshot| scope.spawn(move || lower_layout(snapshot, price).map(|local| measure(&local.program))))
+            .map(|snapshot| scope.spawn(move || lower_layout(&snapshot, price).map(|local| measure(&local.program))))
             .collect();
-        let local = lower_layout(last, price);
+        let local = lower_layout(&last, price);
         let measured: Vec<_> =
             threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended".to_owned())).collect();
         (local, measured)
@@ -64,11 +64,4 @@ pub fn partition(
         notes,
     });
     Ok(Partitioned { local, feedback: feedback.collect(), conflicts: layout.conflicts() })
-}
-
-fn lower_layout(mut layout: Layout<'_>, price: Price<'_>) -> Result<LocalProgram, String> {
-    let mesh = layout.mesh.clone();
-    let mut ways = Ways::new(&mesh, price);
-    defer(&mut layout, &mut ways);
-    lower(&layout, &mut ways)
 }

@@ -42,6 +42,9 @@ impl<'p> Structure<'p> {
                     origins[result.index()] = origins[operand.index()];
                 }
             }
+            if operation.op == Op::While {
+                enter_loop(program, op, &mut origins);
+            }
         }
         if !classes.contains(&ArgumentClass::Parameter) {
             find_weights(layout, &origins, &mut classes);
@@ -169,8 +172,29 @@ enum Passage {
     Goes(Vec<Place>),
 }
 
+/// Ops whose first result is an argument if their first operand is: converted, reordered, or one of
+/// several that are stacked.
 fn passes_on(op: &Op) -> bool {
-    matches!(op, Op::Convert { .. } | Op::OptimizationBarrier | Op::Reshape { .. } | Op::Transpose { .. })
+    matches!(
+        op,
+        Op::Convert { .. }
+            | Op::DynamicSlice { .. }
+            | Op::OptimizationBarrier
+            | Op::Reshape { .. }
+            | Op::Slice(_)
+            | Op::Transpose { .. }
+    )
+}
+
+/// What a loop carries unchanged is in every trip what it was before.
+fn enter_loop(program: &Program, op: OpId, origins: &mut [Option<usize>]) {
+    let operation = &program.ops[op];
+    let body = &program.regions[operation.regions[1]];
+    for (index, &argument) in body.arguments.iter().enumerate() {
+        if body.results[index] == argument {
+            origins[argument.index()] = origins[operation.operands[index].index()];
+        }
+    }
 }
 
 /// In a program that updates nothing, parameters are the inputs that are looked up in, spread, or
