@@ -156,7 +156,9 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         }
         let Some((_, source, moves)) = best else {
             let wanted = wanted.describe(self.mesh);
-            return Err(format!("there is no way to `{wanted}` for {old}"));
+            let there: Vec<String> =
+                self.versions[old.index()].iter().map(|version| version.sharding.describe(self.mesh)).collect();
+            return Err(format!("there is no way from `{}` to `{wanted}` for {old}", there.join("`, `")));
         };
         let scope = self.homes[old.index()].max(source.scope).max(self.loop_of(wanted, &moves));
         let inner = self.scopes.split_off(scope as usize + 1);

@@ -1,13 +1,16 @@
 //! A schedule of tactics, from a program to what each device runs.
 
-use super::{Tactic, TacticError, apply};
+use super::remat::remat;
+use super::{Action, Pattern, Tactic, TacticError, apply};
 use crate::lower::{LocalProgram, Measures, Price, lower_layout, measure};
 use crate::program::Program;
-use crate::shard::{Conflict, Layout, Mesh};
+use crate::shard::{Axis, Conflict, Layout, Mesh};
 
 /// A program laid out by tactics and lowered.
 #[derive(Clone, Debug)]
 pub struct Partitioned {
+    /// What was laid out: the program given, with what is computed again.
+    pub program: Program,
     pub local: LocalProgram,
     /// One per tactic.
     pub feedback: Vec<Feedback>,
@@ -31,7 +34,11 @@ pub fn partition(
     tactics: &[Tactic],
     price: Price<'_>,
 ) -> Result<Partitioned, TacticError> {
-    let mut layout = Layout::new(program, mesh.clone());
+    let scopes: Vec<&Pattern> =
+        tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
+    let program = remat(program, &scopes);
+    let mesh = with_splits(mesh, tactics)?;
+    let mut layout = Layout::new(&program, mesh.clone());
     let mut snapshots = Vec::new();
     let mut notes = Vec::new();
     for (number, tactic) in tactics.iter().enumerate() {
@@ -63,5 +70,33 @@ pub fn partition(
         measures,
         notes,
     });
-    Ok(Partitioned { local, feedback: feedback.collect(), conflicts: layout.conflicts() })
+    let (feedback, conflicts) = (feedback.collect(), layout.conflicts());
+    Ok(Partitioned { program, local, feedback, conflicts })
+}
+
+fn remat_scope(action: &Action) -> Option<&Pattern> {
+    match action {
+        Action::Remat(pattern) => Some(pattern),
+        _ => None,
+    }
+}
+
+/// The mesh with an axis in time for every tensor that is split.
+fn with_splits(mesh: &Mesh, tactics: &[Tactic]) -> Result<Mesh, TacticError> {
+    let mut axes = mesh.axes.clone();
+    for tactic in tactics {
+        for action in &tactic.actions {
+            if let Action::Split { pattern, slices } = action {
+                axes.push(Axis { name: split_axis(pattern), size: *slices, temporal: true });
+            }
+        }
+    }
+    let fail = |message| TacticError { tactic: "split".to_owned(), message, hint: None };
+    Mesh::new(axes).map_err(fail)
+}
+
+/// The name of the axis that the slices of a split tensor lie along.
+pub(super) fn split_axis(pattern: &Pattern) -> String {
+    let letters = pattern.text().chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
+    format!("split_{}", letters.collect::<String>())
 }
