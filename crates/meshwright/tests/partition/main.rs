@@ -14,6 +14,7 @@ mod kinds;
 mod moving;
 mod random;
 mod reducing;
+mod reshards;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
