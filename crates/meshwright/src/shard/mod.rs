@@ -1,6 +1,7 @@
 //! Shardings: how values lie on a mesh, and what one op's sharding says about its neighbours'.
 
 mod custom;
+mod expand;
 mod free;
 mod layout;
 mod mesh;
@@ -12,6 +13,7 @@ mod sharding;
 mod strategy;
 
 pub use custom::parse as parse_rule;
+pub use expand::expand;
 pub use layout::Layout;
 pub use mesh::{Axis, Mesh, Piece, PieceSet, Pieces};
 pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};

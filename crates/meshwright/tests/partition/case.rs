@@ -8,7 +8,7 @@ use std::fmt::Write;
 use meshwright::interpret::{Options, Tensor, difference, evaluate, evaluate_partitioned};
 use meshwright::lower::{Movement, Price, Ways, defer, estimate, lower};
 use meshwright::program::{Op, Program, ValueId};
-use meshwright::shard::{Kind, Layout, Mesh, Piece, PieceSet};
+use meshwright::shard::{Kind, Layout, expand, Mesh, Piece, PieceSet};
 
 use crate::generator::Generator;
 use crate::kinds::{op_in_turn, random_op};
@@ -60,6 +60,8 @@ pub(crate) fn check(seed: u64, limits: Limits, coverage: &mut Coverage) -> Resul
     let options = Options { wide: true };
     let expected = evaluate(&program, &arguments, options)
         .map_err(|error| show(format!("the program cannot be evaluated: {}", error.message)))?;
+    let program = if seed.is_multiple_of(2) { expand(&program) } else { program.clone() };
+    program.verify().map_err(|error| show(format!("the program written out is broken: {error}")))?;
     let mut layout = Layout::new(&program, mesh.clone());
     decide(&mut layout, &mut random, limits.decisions);
     count(&layout, coverage);
