@@ -102,7 +102,7 @@ fn program(seed: u64, limits: Limits) -> Program {
 }
 
 /// Cuts and forbids at random, in several rounds.
-fn decide(layout: &mut Layout<'_>, random: &mut Random, limit: usize) {
+pub(crate) fn decide(layout: &mut Layout<'_>, random: &mut Random, limit: usize) {
     let program = layout.program;
     let dims = |value: ValueId| (0..program.shape(value).len()).map(move |dim| (value, dim));
     let values: Vec<_> = program.values.ids().flat_map(dims).collect();
@@ -161,7 +161,7 @@ fn forbid(layout: &mut Layout<'_>, random: &mut Random, pieces: &[Piece]) {
     }
 }
 
-fn compare(layout: &Layout<'_>, ways: &mut Ways<'_>, arguments: &[Tensor], expected: &[Tensor]) -> Result<(), String> {
+pub(crate) fn compare(layout: &Layout<'_>, ways: &mut Ways<'_>, arguments: &[Tensor], expected: &[Tensor]) -> Result<(), String> {
     let local = lower(layout, ways).map_err(|error| format!("lowering fails: {error}"))?;
     let broken = |what: &str| format!("{what}\nin the local program:\n{}", local.program);
     local.program.verify().map_err(|error| broken(&format!("the local program is broken: {error}")))?;

@@ -11,6 +11,7 @@ mod elementwise;
 mod generator;
 mod indexing;
 mod kinds;
+mod models;
 mod moving;
 mod random;
 mod reducing;
