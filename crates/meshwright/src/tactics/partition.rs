@@ -4,12 +4,13 @@ use super::remat::remat;
 use super::{Action, Pattern, Tactic, TacticError, apply};
 use crate::lower::{LocalProgram, Measures, Price, lower_layout, measure};
 use crate::program::Program;
-use crate::shard::{Axis, Conflict, Layout, Mesh};
+use crate::shard::{Axis, Conflict, Layout, Mesh, expand};
 
 /// A program laid out by tactics and lowered.
 #[derive(Clone, Debug)]
 pub struct Partitioned {
-    /// What was laid out: the program given, with what is computed again.
+    /// What was laid out: the program given, with batch normalizations written out and with what is
+    /// computed again.
     pub program: Program,
     pub local: LocalProgram,
     /// One per tactic.
@@ -36,7 +37,7 @@ pub fn partition(
 ) -> Result<Partitioned, TacticError> {
     let scopes: Vec<&Pattern> =
         tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
-    let program = remat(program, &scopes);
+    let program = remat(&expand(program), &scopes);
     let mesh = with_splits(mesh, tactics)?;
     let mut layout = Layout::new(&program, mesh.clone());
     let mut snapshots = Vec::new();
