@@ -8,11 +8,13 @@ mod operand;
 mod ops;
 mod phase;
 mod reshard;
+mod stablehlo;
 mod steps;
 
 pub use defer::defer;
 pub use estimate::estimate;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
+pub use stablehlo::stablehlo;
 
 use crate::program::{OpId, Program, ResultInfo, ValueId};
 use crate::shard::{Layout, Mesh, Sharding};

@@ -13,7 +13,7 @@ mod strategy;
 
 pub use custom::parse as parse_rule;
 pub use layout::Layout;
-pub use mesh::{Axis, Mesh, Piece, PieceSet, Pieces};
+pub use mesh::{Axis, Mesh, Part, Piece, PieceSet, Pieces};
 pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};
 pub use rules::rule;
 pub use sharding::{Reduction, Sharding};
