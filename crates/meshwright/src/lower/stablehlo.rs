@@ -1,7 +1,7 @@
 //! Local programs as StableHLO that XLA compiles and runs.
 
 use super::LocalProgram;
-use crate::program::{AttentionForm, PrintOptions, Surroundings, Type, ValueId, Whole, print_on_mesh};
+use crate::program::{AttentionForm, PrintOptions, Surroundings, Type, ValueId, Whole, print, print_on_mesh};
 use crate::shard::{Mesh, Part, Piece, Sharding};
 
 /// A module of whole values in which every device runs the local program on its parts.
@@ -10,6 +10,11 @@ use crate::shard::{Mesh, Part, Piece, Sharding};
 /// in time are none of XLA's business and left out. Attention is expanded, because nothing else runs
 /// everywhere, and ops keep their locations, by which XLA's profiles name them.
 pub fn stablehlo(local: &LocalProgram) -> String {
+    let options = PrintOptions { locations: true, attention: AttentionForm::Expanded };
+    if local.mesh.devices() == 1 {
+        // XLA partitions nothing for a single device, and then knows no manual computations.
+        return print(&local.program, options);
+    }
     let spatial = local.mesh.axes.iter().filter(|axis| !axis.temporal);
     let body = local.program.body();
     let around = Surroundings {
@@ -17,7 +22,7 @@ pub fn stablehlo(local: &LocalProgram) -> String {
         arguments: wholes(local, &body.arguments, &local.arguments),
         results: wholes(local, &body.results, &local.results),
     };
-    print_on_mesh(&local.program, PrintOptions { locations: true, attention: AttentionForm::Expanded }, &around)
+    print_on_mesh(&local.program, options, &around)
 }
 
 fn wholes(local: &LocalProgram, values: &[ValueId], stored: &[Sharding]) -> Vec<Whole> {

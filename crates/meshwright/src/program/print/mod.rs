@@ -44,7 +44,9 @@ pub enum AttentionForm {
 /// The text of a program.
 pub fn print(program: &Program, options: PrintOptions) -> String {
     let mut text = String::new();
-    Printer { program, options, around: None, out: &mut text, indent: 0 }.module().expect("writing to a string does not fail");
+    Printer { program, options, around: None, out: &mut text, indent: 0 }
+        .module()
+        .expect("writing to a string does not fail");
     text
 }
 
