@@ -9,6 +9,7 @@ mod operand;
 mod ops;
 mod phase;
 mod reshard;
+mod stablehlo;
 mod steps;
 mod temporal;
 
@@ -17,6 +18,7 @@ pub use estimate::{CollectiveKind, estimate, sent_bytes};
 pub use measure::{Measures, collective, measure};
 pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
+pub use stablehlo::stablehlo;
 
 use crate::program::{OpId, Program, ValueId};
 use crate::shard::{Layout, Mesh, PieceSet, Sharding};
@@ -86,7 +88,9 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
     emitter.body()?;
     emitter.results(&results)?;
     let reshards = std::mem::take(&mut emitter.reshards);
-    Ok(LocalProgram { program: emitter.finish(), mesh: layout.mesh.clone(), arguments, results, reshards })
+    let mut program = emitter.finish();
+    loosen_aliases(&mut program, &arguments, &results);
+    Ok(LocalProgram { program, mesh: layout.mesh.clone(), arguments, results, reshards })
 }
 
 /// A result that is an argument's next value is stored as the argument is.
@@ -99,4 +103,15 @@ fn stored_results(layout: &Layout<'_>, arguments: &[Sharding]) -> Vec<Sharding> 
         }
     }
     results
+}
+
+/// A result takes the place of an argument only where their parts are alike; elsewhere the argument's
+/// memory is free for any result.
+fn loosen_aliases(program: &mut Program, arguments: &[Sharding], results: &[Sharding]) {
+    for (argument, stored) in program.arguments.iter_mut().zip(arguments) {
+        if argument.alias.is_some_and(|result| results.get(result) != Some(stored)) {
+            argument.alias = None;
+            argument.donated = true;
+        }
+    }
 }

@@ -18,7 +18,7 @@ pub use custom::parse as parse_rule;
 pub use expand::expand;
 pub(crate) use layout::is_tie;
 pub use layout::{Carried, Layout};
-pub use mesh::{Axis, Mesh, Piece, PieceSet, Pieces};
+pub use mesh::{Axis, Mesh, Part, Piece, PieceSet, Pieces};
 pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};
 pub use rules::rule;
 pub use sharding::{Reduction, Sharding};
