@@ -331,6 +331,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         Ok(value)
     }
 
+    #[expect(dead_code, reason = "tiles in time are not lowered yet")]
     pub(super) fn set_counter(&mut self, axis: usize, counter: ValueId) {
         if let Some(scope) = self.scopes.last_mut() {
             scope.counter = Some((axis, counter));

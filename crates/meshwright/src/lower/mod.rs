@@ -4,6 +4,7 @@ mod block;
 mod defer;
 mod emit;
 mod estimate;
+mod explain;
 mod measure;
 mod operand;
 mod ops;
@@ -13,6 +14,7 @@ mod steps;
 
 pub use defer::defer;
 pub use estimate::{CollectiveKind, estimate, sent_bytes};
+pub use explain::{Explanation, explain};
 pub use measure::{Measures, collective, measure};
 pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};

@@ -6,7 +6,7 @@ mod pattern;
 mod presets;
 mod structure;
 
-pub use file::{FileError, parse};
+pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, Partitioned, partition};
 pub use pattern::Pattern;
 
@@ -33,9 +33,15 @@ pub enum Action {
     /// Values with these names are not cut.
     Replicate(Pattern),
     /// Values with these names are worked on in slices, one after the other.
-    Split { pattern: Pattern, slices: usize },
+    Split {
+        pattern: Pattern,
+        slices: usize,
+    },
     /// A dimension of values with these names is cut.
-    Tile { pattern: Pattern, dim: Dim },
+    Tile {
+        pattern: Pattern,
+        dim: Dim,
+    },
 }
 
 /// Which dimension a tile cuts.
@@ -75,6 +81,8 @@ impl Preset {
 /// Why a tactic cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TacticError {
+    /// The place of the tactic in the schedule, where it is one's fault.
+    pub number: Option<usize>,
     pub tactic: String,
     pub message: String,
     pub hint: Option<String>,
@@ -83,13 +91,16 @@ pub struct TacticError {
 /// Applies one tactic to a layout and propagates. `number` is its place in the schedule. Gives notes
 /// on what was asked for and could not be.
 pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Vec<String>, TacticError> {
-    let fail = |(message, hint)| TacticError { tactic: tactic.name.clone(), message, hint };
+    let fail =
+        |(message, hint)| TacticError { number: Some(usize::from(number)), tactic: tactic.name.clone(), message, hint };
     let mut notes = Vec::new();
     layout.begin_tactic(number);
     for action in &tactic.actions {
         match action {
-            // Done to the program before it is laid out.
-            Action::Remat(_) => continue,
+            Action::Remat(_) => {
+                let hint = "presets of models have `--set remat`".to_owned();
+                return Err(fail(("`remat` is not supported yet".to_owned(), Some(hint))));
+            }
             Action::Split { .. } => {
                 let hint = "tile the tensor over an axis that the mesh declares `@time`".to_owned();
                 return Err(fail(("`split` is not supported yet".to_owned(), Some(hint))));
@@ -242,7 +253,8 @@ pub(crate) fn value_name(program: &Program, value: ValueId) -> String {
     let body = program.body();
     let argument = body.arguments.iter().position(|&argument| argument == value);
     let result = body.results.iter().position(|&result| result == value);
-    let name = argument.map(|index| &program.arguments[index].name).or(result.map(|index| &program.results[index].name));
+    let name =
+        argument.map(|index| &program.arguments[index].name).or(result.map(|index| &program.results[index].name));
     match name {
         Some(name) if !name.is_empty() => format!("`{name}`"),
         _ => format!("`{value}`"),

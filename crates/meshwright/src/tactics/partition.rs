@@ -1,7 +1,7 @@
 //! A schedule of tactics, from a program to what each device runs.
 
 use super::{Tactic, TacticError, apply};
-use crate::lower::{LocalProgram, Measures, Price, Ways, defer, lower, measure};
+use crate::lower::{Explanation, LocalProgram, Measures, Price, Ways, defer, explain, lower, measure};
 use crate::program::Program;
 use crate::shard::{Conflict, Layout, Mesh};
 
@@ -12,6 +12,8 @@ pub struct Partitioned {
     /// One per tactic.
     pub feedback: Vec<Feedback>,
     pub conflicts: Vec<Conflict>,
+    /// One per reshard of the local program.
+    pub explanations: Vec<Explanation>,
 }
 
 /// What the program costs once a tactic is applied.
@@ -38,17 +40,20 @@ pub fn partition(
         notes.push(apply(&mut layout, tactic, number as u16)?);
         snapshots.push(layout.clone());
     }
-    let last = snapshots.pop().unwrap_or_else(|| layout.clone());
+    let mut last = snapshots.pop().unwrap_or_else(|| layout.clone());
     let (local, measured) = std::thread::scope(|scope| {
         let threads: Vec<_> = snapshots
             .into_iter()
-            .map(|snapshot| scope.spawn(move || lower_layout(snapshot, price).map(|local| measure(&local.program))))
+            .map(|mut snapshot| {
+                scope.spawn(move || lower_layout(&mut snapshot, price).map(|local| measure(&local.program)))
+            })
             .collect();
-        let local = lower_layout(last, price);
-        let measured: Vec<_> = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended".to_owned())).collect();
+        let local = lower_layout(&mut last, price);
+        let measured: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended".to_owned())).collect();
         (local, measured)
     });
-    let fail = |message: String| TacticError { tactic: "lowering".to_owned(), message, hint: None };
+    let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
     let local = local.map_err(fail)?;
     let mut measures = Vec::new();
     for measured in measured {
@@ -62,12 +67,15 @@ pub fn partition(
         measures,
         notes,
     });
-    Ok(Partitioned { local, feedback: feedback.collect(), conflicts: layout.conflicts() })
+    let names: Vec<&str> = tactics.iter().map(|tactic| tactic.name.as_str()).collect();
+    let explanations = explain(&last, &local, &names);
+    Ok(Partitioned { local, feedback: feedback.collect(), conflicts: layout.conflicts(), explanations })
 }
 
-fn lower_layout(mut layout: Layout<'_>, price: Price<'_>) -> Result<LocalProgram, String> {
+/// Lowers a layout, which then says what was left partial.
+fn lower_layout(layout: &mut Layout<'_>, price: Price<'_>) -> Result<LocalProgram, String> {
     let mesh = layout.mesh.clone();
     let mut ways = Ways::new(&mesh, price);
-    defer(&mut layout, &mut ways);
-    lower(&layout, &mut ways)
+    defer(layout, &mut ways);
+    lower(layout, &mut ways)
 }

@@ -36,8 +36,11 @@ fn batch(
     notes: &mut Vec<String>,
 ) -> Result<(), String> {
     let program = structure.program;
-    let inputs: Vec<ValueId> =
-        structure.arguments(ArgumentClass::Input).into_iter().filter(|&value| program.shape(value).len() > dim).collect();
+    let inputs: Vec<ValueId> = structure
+        .arguments(ArgumentClass::Input)
+        .into_iter()
+        .filter(|&value| program.shape(value).len() > dim)
+        .collect();
     let mut weights: Vec<(usize, usize)> = Vec::new();
     for &value in &inputs {
         let size = program.shape(value)[dim];

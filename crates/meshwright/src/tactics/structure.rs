@@ -39,7 +39,10 @@ impl<'p> Structure<'p> {
             for (index, &operand) in operation.operands.iter().enumerate() {
                 readers[operand.index()].push((op, index));
             }
-            let is_passed_on = matches!(operation.op, Op::Convert { .. } | Op::OptimizationBarrier | Op::Transpose { .. } | Op::Reshape { .. });
+            let is_passed_on = matches!(
+                operation.op,
+                Op::Convert { .. } | Op::OptimizationBarrier | Op::Transpose { .. } | Op::Reshape { .. }
+            );
             if is_passed_on {
                 for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
                     sources[result.index()] = sources[operand.index()];
