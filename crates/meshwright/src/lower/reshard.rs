@@ -395,6 +395,20 @@ impl Step {
         }
     }
 
+    /// Such as `all_gather dimension 0 over {data}`.
+    pub fn describe(&self, mesh: &Mesh) -> String {
+        let over = format!("over {{{}}}", mesh.describe(self.pieces()));
+        match self {
+            Step::AllGather { dim, .. } => format!("all_gather dimension {dim} {over}"),
+            Step::AllReduce { .. } => format!("all_reduce {over}"),
+            Step::AllToAll { from, to, .. } => format!("all_to_all from dimension {from} to {to} {over}"),
+            Step::Permute => "collective_permute".to_owned(),
+            Step::ReduceScatter { dim, .. } => format!("reduce_scatter dimension {dim} {over}"),
+            Step::Slice { dim, .. } => format!("slice dimension {dim} {over}"),
+            Step::Spread { .. } => format!("spread {over}"),
+        }
+    }
+
     /// Whether devices talk to each other.
     pub fn communicates(&self) -> bool {
         !matches!(self, Step::Slice { .. } | Step::Spread { .. })

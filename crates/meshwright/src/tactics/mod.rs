@@ -7,7 +7,7 @@ mod presets;
 mod remat;
 mod structure;
 
-pub use file::{FileError, parse};
+pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, Partitioned, partition};
 pub use pattern::Pattern;
 
@@ -82,6 +82,8 @@ impl Preset {
 /// Why a tactic cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TacticError {
+    /// The place of the tactic in the schedule, where it is one's fault.
+    pub number: Option<usize>,
     pub tactic: String,
     pub message: String,
     pub hint: Option<String>,
@@ -90,7 +92,8 @@ pub struct TacticError {
 /// Applies one tactic to a layout and propagates. `number` is its place in the schedule. Gives notes
 /// on what was asked for and could not be.
 pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Vec<String>, TacticError> {
-    let fail = |(message, hint)| TacticError { tactic: tactic.name.clone(), message, hint };
+    let fail =
+        |(message, hint)| TacticError { number: Some(usize::from(number)), tactic: tactic.name.clone(), message, hint };
     let mut notes = Vec::new();
     layout.begin_tactic(number);
     for action in &tactic.actions {
