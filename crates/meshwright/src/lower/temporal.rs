@@ -243,14 +243,14 @@ impl Emitter<'_, '_, '_> {
 
     /// What a sum is reduced to in every trip, where its reductions are not left for after the loop.
     fn reduced_in_loop(&self, value: ValueId, lies: &Sharding, axis: usize) -> Sharding {
-        let wanted = self.layout.sharding(value);
+        let wanted = self.in_entered_loops(self.layout.sharding(value));
         let becomes_cut =
             lies.partial.iter().any(|&piece| wanted.cut().contains(piece) && self.layout.eager.contains(piece));
         if !becomes_cut || !wanted.partial.is_empty() {
             return lies.clone();
         }
         let partial = lies.partial.iter().copied().filter(|&piece| self.mesh.axis_of(piece) == axis).collect();
-        Sharding { dims: wanted.dims.clone(), partial, reduction: lies.reduction }
+        Sharding { dims: wanted.dims, partial, reduction: lies.reduction }
     }
 
     /// Finishes a sum that has left its last loop.
