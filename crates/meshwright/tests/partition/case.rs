@@ -8,7 +8,7 @@ use std::fmt::Write;
 use meshwright::interpret::{Options, Tensor, difference, evaluate, evaluate_partitioned};
 use meshwright::lower::{Movement, Price, Ways, defer, estimate, lower};
 use meshwright::program::{Op, Program, ValueId};
-use meshwright::shard::{Kind, Layout, expand, Mesh, Piece, PieceSet};
+use meshwright::shard::{Kind, Layout, Mesh, Piece, PieceSet, expand};
 
 use crate::generator::Generator;
 use crate::kinds::{op_in_turn, random_op};
@@ -161,7 +161,12 @@ fn forbid(layout: &mut Layout<'_>, random: &mut Random, pieces: &[Piece]) {
     }
 }
 
-pub(crate) fn compare(layout: &Layout<'_>, ways: &mut Ways<'_>, arguments: &[Tensor], expected: &[Tensor]) -> Result<(), String> {
+pub(crate) fn compare(
+    layout: &Layout<'_>,
+    ways: &mut Ways<'_>,
+    arguments: &[Tensor],
+    expected: &[Tensor],
+) -> Result<(), String> {
     let local = lower(layout, ways).map_err(|error| format!("lowering fails: {error}"))?;
     let broken = |what: &str| format!("{what}\nin the local program:\n{}", local.program);
     local.program.verify().map_err(|error| broken(&format!("the local program is broken: {error}")))?;

@@ -113,6 +113,7 @@ fn a_data_parallel_resnet_gathers_nothing() {
     let local = lower(&layout, &mut ways).expect("the layout can be lowered");
     let steps = || local.reshards.iter().flat_map(|reshard| &reshard.moves).map(|next| &next.step);
     assert!(steps().count() > 0);
-    let others: Vec<&Step> = steps().filter(|step| !matches!(step, Step::AllReduce { .. } | Step::Spread { .. })).collect();
+    let others: Vec<&Step> =
+        steps().filter(|step| !matches!(step, Step::AllReduce { .. } | Step::Spread { .. })).collect();
     assert!(others.is_empty(), "{others:?}");
 }
