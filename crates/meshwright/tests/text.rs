@@ -26,7 +26,7 @@ use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
 use meshwright::lower::{Ways, defer, estimate, lower};
 use meshwright::program::Program;
-use meshwright::shard::{Labels, Layout, Mesh, Sharding, expand};
+use meshwright::shard::{Layout, Mesh, Sharding, expand};
 
 /// Makes of a text what is expected of it.
 type Show = fn(&str) -> Result<String, Failed>;
@@ -208,21 +208,14 @@ fn show_layout(source: &str) -> Result<String, Failed> {
             })
             .collect();
         let (rule, strategy) = (layout.rule(op), layout.strategy(op));
-        let tensors = |labels: &[Labels]| {
-            let shardings = labels.iter().map(|labels| strategy.result(rule, mesh, labels).describe(mesh));
-            shardings.collect::<Vec<String>>().join(", ")
-        };
+        let works_on = rule.operands.iter().map(|labels| strategy.sharding(rule, mesh, labels).describe(mesh));
+        let makes = rule.results.iter().map(|labels| strategy.result(rule, mesh, labels).describe(mesh));
+        let (works_on, makes): (Vec<String>, Vec<String>) = (works_on.collect(), makes.collect());
         let name = operation.op.name();
         if strategy.used().is_empty() {
             writeln!(text, "{} = {name}", lies.join(", "))?;
         } else {
-            writeln!(
-                text,
-                "{} = {name} ({}) -> ({})",
-                lies.join(", "),
-                tensors(&rule.operands),
-                tensors(&rule.results)
-            )?;
+            writeln!(text, "{} = {name} ({}) -> ({})", lies.join(", "), works_on.join(", "), makes.join(", "))?;
         }
     }
     Ok(text)
