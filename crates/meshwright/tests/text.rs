@@ -7,7 +7,13 @@
 //! - `import`: the program, calls inlined, dead code dropped, attention recognized
 //! - `interpret`: the results on generated inputs, and the checks
 //! - `loops`: the counted loops, then the program unrolled
+//! - `lower`: what each device runs under a layout
+//! - `propagate`: how values lie and ops are cut under a layout
+//! - `rules`: the sharding rule of each op, and which operands may be partial
 //! - `state`: what the arguments are for and which results replace them
+//!
+//! A layout is made by comments at the beginning: `// mesh: data=2,model=4`, then any number of
+//! `// tile: data arg 0 = dim 1`, each of which is propagated before the next.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,17 +24,22 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Data, Options, evaluate, generate_arguments};
+use meshwright::lower::{estimate, lower_layout};
 use meshwright::program::Program;
+use meshwright::shard::{Layout, Mesh, Sharding, expand};
 
 /// Makes of a text what is expected of it.
 type Show = fn(&str) -> Result<String, Failed>;
 
 /// The folders and what is done with their texts.
-const STAGES: [(&str, Show); 5] = [
+const STAGES: [(&str, Show); 8] = [
     ("errors", show_errors),
     ("import", |text| Ok(program(text)?.to_string())),
     ("interpret", show_results),
     ("loops", show_loops),
+    ("lower", show_local),
+    ("propagate", show_layout),
+    ("rules", show_rules),
     ("state", show_state),
 ];
 
@@ -139,6 +150,86 @@ fn show_state(source: &str) -> Result<String, Failed> {
         writeln!(text, "{}: {class:?}{next}", program.arguments[index].name)?;
     }
     Ok(text)
+}
+
+fn show_rules(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let layout = Layout::new(&program, Mesh::parse("a=1")?);
+    let mut text = String::new();
+    for &op in layout.ops() {
+        let rule = layout.rule(op);
+        writeln!(text, "{} {rule}", program.ops[op].op.name())?;
+        for carry in &rule.carries {
+            writeln!(text, "  carries {carry}")?;
+        }
+    }
+    Ok(text)
+}
+
+/// The layout that the comments at the beginning of a text ask for.
+fn layout<'p>(source: &str, program: &'p Program) -> Result<Layout<'p>, Failed> {
+    let mesh = source.lines().find_map(|line| line.strip_prefix("// mesh: ")).ok_or("there is no mesh")?;
+    let mut layout = Layout::new(program, Mesh::parse(mesh)?);
+    for tile in source.lines().filter_map(|line| line.strip_prefix("// tile: ")) {
+        let [axis, "arg", argument, "=", "dim", dim] = tile.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(format!("`{tile}` is not of the form `data arg 0 = dim 1`").into());
+        };
+        let axis = layout.mesh.axis(axis).ok_or_else(|| format!("there is no axis `{axis}`"))?;
+        let value = program.body().arguments[argument.parse::<usize>()?];
+        let dim = dim.parse()?;
+        for piece in layout.mesh.pieces(axis) {
+            if !layout.may_cut(value, dim, piece) {
+                return Err(format!("`{tile}` is not possible").into());
+            }
+            layout.cut(value, dim, piece);
+        }
+        layout.propagate();
+    }
+    Ok(layout)
+}
+
+fn show_layout(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let layout = layout(source, &program)?;
+    let mesh = &layout.mesh;
+    let mut text = String::new();
+    for &value in &program.body().arguments {
+        writeln!(text, "{value}: {}", layout.sharding(value).describe(mesh))?;
+    }
+    for &op in layout.ops() {
+        let operation = &program.ops[op];
+        let lies: Vec<String> = operation
+            .results
+            .iter()
+            .map(|&result| match layout.is_free(result) {
+                true => format!("{result}: free"),
+                false => format!("{result}: {}", layout.sharding(result).describe(mesh)),
+            })
+            .collect();
+        let (rule, strategy) = (layout.rule(op), layout.strategy(op));
+        let works_on = rule.operands.iter().map(|labels| strategy.sharding(rule, mesh, labels).describe(mesh));
+        let makes = rule.results.iter().map(|labels| strategy.result(rule, mesh, labels).describe(mesh));
+        let (works_on, makes): (Vec<String>, Vec<String>) = (works_on.collect(), makes.collect());
+        let name = operation.op.name();
+        if strategy.used().is_empty() {
+            writeln!(text, "{} = {name}", lies.join(", "))?;
+        } else {
+            writeln!(text, "{} = {name} ({}) -> ({})", lies.join(", "), works_on.join(", "), makes.join(", "))?;
+        }
+    }
+    Ok(text)
+}
+
+fn show_local(source: &str) -> Result<String, Failed> {
+    let program = expand(&program(source)?);
+    let layout = layout(source, &program)?;
+    let mesh = layout.mesh.clone();
+    let (_, local) = lower_layout(&layout, &estimate)?;
+    local.program.verify()?;
+    let stored = |shardings: &[Sharding]| {
+        shardings.iter().map(|sharding| sharding.describe(&mesh)).collect::<Vec<String>>().join(", ")
+    };
+    Ok(format!("({}) -> ({})\n{}", stored(&local.arguments), stored(&local.results), local.program))
 }
 
 fn line(source: &str, diagnostic: &Diagnostic) -> String {

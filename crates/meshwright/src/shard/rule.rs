@@ -91,6 +91,14 @@ impl fmt::Display for Rule {
     }
 }
 
+/// Such as `sum {0, 1}`: these operands may be partial together, under a sum.
+impl fmt::Display for Carry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operands: Vec<String> = self.operands.iter().map(u16::to_string).collect();
+        write!(f, "{} {{{}}}", self.reduction.map_or("any", Reduction::name), operands.join(", "))
+    }
+}
+
 fn write_tensors(f: &mut fmt::Formatter<'_>, tensors: &[Labels]) -> fmt::Result {
     f.write_str("(")?;
     for (index, labels) in tensors.iter().enumerate() {
