@@ -9,6 +9,7 @@ mod model;
 
 mod diagnostics;
 mod error;
+mod input;
 mod output;
 mod suggest;
 mod table;

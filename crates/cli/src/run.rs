@@ -4,11 +4,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshwright::interpret::{CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate};
+use meshwright::interpret::{
+    CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate, generate_arguments,
+};
 use meshwright::program::{LocationId, Program};
 use serde_json::json;
 
 use crate::error::{Answer, Error};
+use crate::input::is_stdin;
 use crate::model::{self, Model, ModelArguments};
 use crate::output::{self, Overwrite};
 use crate::table::{count, counted};
@@ -51,6 +54,10 @@ Examples:
   meshwright run step.mlir --inputs batch.safetensors --outputs results.safetensors";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    if is_stdin(&arguments.model.model) && arguments.inputs.as_deref().is_some_and(is_stdin) {
+        return Err(Error::new("the model and the inputs cannot both be standard input")
+            .hint("give one of them as a file instead of `-`"));
+    }
     if let Some(path) = &arguments.outputs {
         output::check(path, arguments.overwrite)?;
     }
@@ -96,7 +103,7 @@ fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
     })?;
     let inputs = match &arguments.inputs {
         Some(path) => tensors::read(path, program)?,
-        None => tensors::generate(program, arguments.seed),
+        None => generate_arguments(program, arguments.seed),
     };
     let evaluation =
         evaluate(program, &inputs, Options { wide: arguments.wide }).map_err(|error| refused(program, &error))?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use meshwright::import::{Diagnostic, Severity, import};
-use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
+use meshwright::interpret::{Data, Options, evaluate, generate_arguments};
 use meshwright::program::Program;
 
 /// Makes of a text what is expected of it.
@@ -92,8 +92,7 @@ fn show_results(source: &str) -> Result<String, Failed> {
 
 /// The results on generated inputs, and the checks.
 fn results(program: &Program) -> Result<String, Failed> {
-    let arguments = program.body().arguments.iter().zip(0..).map(|(&value, seed)| generate(program.ty(value), seed));
-    let arguments: Vec<Tensor> = arguments.collect();
+    let arguments = generate_arguments(program, 0);
     let evaluation = evaluate(program, &arguments, Options { wide: false }).map_err(|error| error.message)?;
     let mut text = String::new();
     for result in &evaluation.results {

@@ -15,7 +15,10 @@ impl Emitter<'_, '_, '_> {
         self.ops(&old.body().ops)
     }
 
-    fn ops(&mut self, ops: &[OpId]) -> Result<(), String> {
+    pub(super) fn ops(&mut self, ops: &[OpId]) -> Result<(), String> {
+        if let Some(axis) = self.axis_to_enter(ops) {
+            return self.ops_in_time(axis, ops);
+        }
         for &op in ops {
             self.one(op)?;
         }
@@ -33,7 +36,7 @@ impl Emitter<'_, '_, '_> {
             _ => {
                 let layout = self.layout;
                 let (results, shardings) = self.localized(op, layout.strategy(op))?;
-                for ((&old, &new), sharding) in operation.results.iter().zip(&results).zip(shardings) {
+                for ((&old, &new), sharding) in operation.results.iter().zip(&results).zip(&shardings) {
                     self.made(old, new, sharding, op)?;
                 }
                 Ok(())
@@ -42,14 +45,16 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// A result comes out in some form; what is not meant to stay partial is finished at once.
-    fn made(&mut self, old: ValueId, new: ValueId, sharding: Sharding, by: OpId) -> Result<(), String> {
+    fn made(&mut self, old: ValueId, new: ValueId, sharding: &Sharding, by: OpId) -> Result<(), String> {
         let layout = self.layout;
         let lies = layout.sharding(old);
-        let is_partial = sharding.partial != lies.partial;
+        // A sum over time is finished after its loop.
+        let is_waiting =
+            sharding.partial.iter().any(|piece| self.mesh.is_temporal(*piece) && !lies.partial.contains(piece));
         self.define(old, new, sharding.clone());
-        if is_partial {
+        if sharding.partial != lies.partial && !is_waiting {
             self.get(old, lies, Reason::Made { by })?;
-            self.forget(old, &sharding);
+            self.forget(old, sharding);
         }
         Ok(())
     }

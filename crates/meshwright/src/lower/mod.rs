@@ -4,20 +4,24 @@ mod block;
 mod defer;
 mod emit;
 mod estimate;
+mod measure;
 mod operand;
 mod ops;
 mod phase;
 mod reshard;
 mod stablehlo;
 mod steps;
+mod temporal;
 
 pub use defer::defer;
-pub use estimate::estimate;
+pub use estimate::{CollectiveKind, estimate, sent_bytes};
+pub use measure::{Measures, collective, measure};
+pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
 pub use stablehlo::stablehlo;
 
-use crate::program::{OpId, Program, ResultInfo, ValueId};
-use crate::shard::{Layout, Mesh, Sharding};
+use crate::program::{OpId, Program, ValueId};
+use crate::shard::{Layout, Mesh, PieceSet, Sharding};
 
 use emit::Emitter;
 
@@ -51,6 +55,27 @@ pub enum Reason {
     Read { by: OpId },
     /// A result of the program is stored so.
     Stored { result: usize },
+}
+
+/// Decides where partial values are finished and writes the program that each device runs. Loops
+/// that cannot be cut in time as the layout says run whole.
+pub fn lower_layout(layout: &Layout<'_>, price: Price<'_>) -> Result<LocalProgram, String> {
+    let mut layout = layout.clone();
+    let mesh = layout.mesh.clone();
+    let mut ways = Ways::new(&mesh, price);
+    loop {
+        let mut decided = layout.clone();
+        defer(&mut decided, &mut ways);
+        match unlevel(&decided, &mut ways) {
+            Some((op, pieces)) => layout.strip(op, pieces),
+            None => return lower(&decided, &mut ways),
+        }
+    }
+}
+
+fn unlevel(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Option<(OpId, PieceSet)> {
+    let is_temporal = layout.mesh.axes.iter().any(|axis| axis.temporal);
+    if is_temporal { temporal::find_unlevel(&Emitter::new(layout, ways)) } else { None }
 }
 
 /// Writes the program that each device runs under a layout. Reshards take the cheapest ways.
@@ -88,11 +113,5 @@ fn loosen_aliases(program: &mut Program, arguments: &[Sharding], results: &[Shar
             argument.alias = None;
             argument.donated = true;
         }
-    }
-}
-
-impl LocalProgram {
-    pub fn result_infos(&self) -> &[ResultInfo] {
-        &self.program.results
     }
 }

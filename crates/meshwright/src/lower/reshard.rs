@@ -57,7 +57,10 @@ pub struct Movement<'a> {
 }
 
 /// Seconds, or anything else to be made small.
-pub type Price<'a> = &'a dyn Fn(&Mesh, &Movement<'_>) -> f64;
+pub type Price<'a> = &'a (dyn Fn(&Mesh, &Movement<'_>) -> f64 + Sync);
+
+/// The cheapest moves and their price.
+type Way = Option<(Vec<Move>, f64)>;
 
 /// One step and the sharding it leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +71,7 @@ pub struct Move {
 
 /// The cheapest way between two shardings of a value of the (global) type, and its price. `None`
 /// where there is none, which only tiles in time can cause.
-pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Price<'_>) -> Option<(Vec<Move>, f64)> {
+pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Price<'_>) -> Way {
     let mut search = Search { mesh, ty, to, price, nodes: Vec::new(), known: FxHashMap::default() };
     search.nodes.push(Node { sharding: from.clone(), price: 0.0, arrival: None, done: false });
     search.known.insert(from.clone(), 0);
@@ -91,7 +94,7 @@ pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Pr
 pub struct Ways<'a> {
     mesh: &'a Mesh,
     price: Price<'a>,
-    known: FxHashMap<(Sharding, Sharding, Type), Option<(Vec<Move>, f64)>>,
+    known: FxHashMap<(Sharding, Sharding, Type), Way>,
 }
 
 impl<'a> Ways<'a> {
@@ -108,6 +111,12 @@ impl<'a> Ways<'a> {
 
     /// The price of the cheapest way.
     pub fn price(&mut self, ty: &Type, from: &Sharding, to: &Sharding) -> Option<f64> {
+        // Sums over time are kept where they are and cost nothing to move.
+        if from.partial.iter().any(|&piece| self.mesh.is_temporal(piece)) {
+            let spatial = |piece: &Piece| !self.mesh.is_temporal(*piece);
+            let partial = from.partial.iter().copied().filter(spatial).collect();
+            return self.price(ty, &Sharding { partial, ..from.clone() }, to);
+        }
         if from == to { Some(0.0) } else { self.find(ty, from, to).map(|(_, price)| *price) }
     }
 }

@@ -148,6 +148,16 @@ impl Mesh {
         pieces.iter().map(|&piece| self.size(piece)).product()
     }
 
+    /// Whether a piece may cut the parts that others have cut from a dimension. Slices in time are cut
+    /// from what a device has, so they are the innermost, and they are equal.
+    pub fn may_follow(&self, pieces: &[Piece], piece: Piece, size: usize) -> bool {
+        let after_time = pieces.last().is_some_and(|&last| self.is_temporal(last));
+        match self.is_temporal(piece) {
+            true => size.is_multiple_of(self.product(pieces) * self.size(piece)),
+            false => !after_time,
+        }
+    }
+
     /// Where a device stands along spatial pieces, the first the most significant.
     pub fn position(&self, device: usize, pieces: &[Piece]) -> usize {
         pieces

@@ -1,5 +1,6 @@
 //! Shardings: how values lie on a mesh, and what one op's sharding says about its neighbours'.
 
+mod conflict;
 mod custom;
 mod free;
 mod layout;
@@ -11,8 +12,10 @@ mod rules;
 mod sharding;
 mod strategy;
 
+pub use conflict::Conflict;
 pub use custom::parse as parse_rule;
-pub use layout::Layout;
+pub(crate) use layout::is_tie;
+pub use layout::{Carried, Layout};
 pub use mesh::{Axis, Mesh, Part, Piece, PieceSet, Pieces};
 pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};
 pub use rules::rule;
