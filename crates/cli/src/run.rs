@@ -7,13 +7,14 @@ use clap::Args;
 use meshwright::interpret::{
     CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate, generate_arguments,
 };
-use meshwright::program::{LocationId, Program};
+use meshwright::program::Program;
 use serde_json::json;
 
 use crate::error::{Answer, Error};
 use crate::input::is_stdin;
 use crate::model::{self, Model, ModelArguments};
 use crate::output::{self, Overwrite};
+use crate::place::place;
 use crate::table::{count, counted};
 use crate::tensors;
 
@@ -110,7 +111,7 @@ fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
     Ok(Run { program, evaluation })
 }
 
-fn refused(program: &Program, error: &EvaluateError) -> Error {
+pub(crate) fn refused(program: &Program, error: &EvaluateError) -> Error {
     let place = place(program, error.location).map(|place| format!(" at {place}")).unwrap_or_default();
     Error::new(format!("cannot evaluate the model{place}: {}", error.message))
 }
@@ -171,15 +172,6 @@ fn failure_text(program: &Program, failure: &CheckFailure) -> String {
         Some(place) => format!("{} at {place}", failure.message),
         None => failure.message.clone(),
     }
-}
-
-/// Where an op came from, as far as it is known: `step.py:12:3` or its scope.
-fn place(program: &Program, location: LocationId) -> Option<String> {
-    let location = &program.locations[location];
-    if !location.file.is_empty() {
-        return Some(format!("{}:{}:{}", location.file, location.line, location.column));
-    }
-    (!location.scope.is_empty()).then(|| format!("`{}`", location.scope))
 }
 
 /// A number that changes when any stored byte does: FNV-1a of 64 bits.

@@ -156,7 +156,9 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         }
         let Some((_, source, moves)) = best else {
             let wanted = wanted.describe(self.mesh);
-            return Err(format!("there is no way to `{wanted}` for {old}"));
+            let there: Vec<String> =
+                self.versions[old.index()].iter().map(|version| version.sharding.describe(self.mesh)).collect();
+            return Err(format!("there is no way from `{}` to `{wanted}` for {old}", there.join("`, `")));
         };
         let scope = self.homes[old.index()].max(source.scope).max(self.loop_of(wanted, &moves));
         let inner = self.scopes.split_off(scope as usize + 1);
@@ -341,8 +343,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         let (size, last) = (self.mesh.product(pieces), pieces[pieces.len() - 1]);
         let (stride, axis) = (self.mesh.stride(last), self.mesh.axis_of(last));
         let (mut value, total) = if self.mesh.is_temporal(last) {
-            let counter = self.scopes.iter().find_map(|scope| scope.counter.filter(|(of, _)| *of == axis));
-            let (_, counter) = counter.ok_or("a tile in time is read outside of its loop")?;
+            let counter = self.counter(axis).ok_or("a tile in time is read outside of its loop")?;
             (counter, self.mesh.axes[axis].size)
         } else {
             let device = self.apply(Op::PartitionId, &[])?;
@@ -357,6 +358,11 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             value = self.binary(Binary::Remainder, value, size)?;
         }
         Ok(value)
+    }
+
+    /// The counter of the loop over a temporal axis, inside of it.
+    pub(super) fn counter(&self, axis: usize) -> Option<ValueId> {
+        self.scopes.iter().find_map(|scope| scope.counter.filter(|(of, _)| *of == axis)).map(|(_, counter)| counter)
     }
 
     pub(super) fn set_counter(&mut self, axis: usize, counter: ValueId) {

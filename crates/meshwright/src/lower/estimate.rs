@@ -45,16 +45,25 @@ impl CollectiveKind {
 /// Seconds that a movement takes.
 pub fn estimate(mesh: &Mesh, movement: &Movement<'_>) -> f64 {
     let Movement { step, pieces, before, after } = *movement;
-    let kind = match step {
-        Step::AllGather { .. } => CollectiveKind::AllGather,
-        Step::AllReduce { .. } => CollectiveKind::AllReduce,
-        Step::AllToAll { .. } => CollectiveKind::AllToAll,
-        Step::Permute => CollectiveKind::CollectivePermute,
-        Step::ReduceScatter { .. } => CollectiveKind::ReduceScatter,
-        Step::Slice { .. } => return after as f64 / MEMORY_RATE,
-        Step::Spread { .. } => return (before + after) as f64 / MEMORY_RATE,
+    let Some(kind) = step.collective() else {
+        let read = if matches!(step, Step::Spread { .. }) { before } else { 0 };
+        return (read + after) as f64 / MEMORY_RATE;
     };
     transfer_seconds(sent_bytes(kind, mesh.product(pieces), before, after))
+}
+
+impl Step {
+    /// The collective that the step is, or `None` where devices do not talk to each other.
+    pub fn collective(&self) -> Option<CollectiveKind> {
+        match self {
+            Step::AllGather { .. } => Some(CollectiveKind::AllGather),
+            Step::AllReduce { .. } => Some(CollectiveKind::AllReduce),
+            Step::AllToAll { .. } => Some(CollectiveKind::AllToAll),
+            Step::Permute => Some(CollectiveKind::CollectivePermute),
+            Step::ReduceScatter { .. } => Some(CollectiveKind::ReduceScatter),
+            Step::Slice { .. } | Step::Spread { .. } => None,
+        }
+    }
 }
 
 /// Bytes that each device of a group sends by the algorithms that send least.

@@ -4,6 +4,7 @@ mod block;
 mod defer;
 mod emit;
 mod estimate;
+mod explain;
 mod measure;
 mod operand;
 mod ops;
@@ -15,6 +16,7 @@ mod temporal;
 
 pub use defer::defer;
 pub use estimate::{CollectiveKind, estimate, sent_bytes};
+pub use explain::{Explanation, explain};
 pub use measure::{Measures, collective, measure};
 pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
@@ -58,8 +60,8 @@ pub enum Reason {
 }
 
 /// Decides where partial values are finished and writes the program that each device runs. Loops
-/// that cannot be cut in time as the layout says run whole.
-pub fn lower_layout(layout: &Layout<'_>, price: Price<'_>) -> Result<LocalProgram, String> {
+/// that cannot be cut in time as the layout says run whole. Gives the layout with what was decided.
+pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout<'p>, LocalProgram), String> {
     let mut layout = layout.clone();
     let mesh = layout.mesh.clone();
     let mut ways = Ways::new(&mesh, price);
@@ -68,7 +70,10 @@ pub fn lower_layout(layout: &Layout<'_>, price: Price<'_>) -> Result<LocalProgra
         defer(&mut decided, &mut ways);
         match unlevel(&decided, &mut ways) {
             Some((op, pieces)) => layout.strip(op, pieces),
-            None => return lower(&decided, &mut ways),
+            None => {
+                let local = lower(&decided, &mut ways)?;
+                return Ok((decided, local));
+            }
         }
     }
 }

@@ -255,19 +255,33 @@ impl Emitter<'_, '_, '_> {
 
     /// Finishes a sum that has left its last loop.
     fn finish_after_loop(&mut self, value: ValueId) -> Result<(), String> {
-        let layout = self.layout;
         let (_, lies) = self.made_here(value)?;
-        let is_waiting = lies.partial.iter().any(|&piece| self.mesh.is_temporal(piece));
-        let wanted = layout.sharding(value);
-        let temporal: PieceSet = self.mesh.all_pieces().filter(|&piece| self.mesh.is_temporal(piece)).collect();
-        if is_waiting || lies.partial.is_empty() || wanted.cut().intersects(temporal) {
+        let wanted = self.in_entered_loops(self.layout.sharding(value)).finished();
+        let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
+        let is_pending = lies
+            .dims
+            .iter()
+            .zip(&wanted.dims)
+            .any(|(made, wanted)| made.iter().any(|piece| is_temporal(piece) && !wanted.contains(piece)));
+        if is_pending || lies.partial.is_empty() || lies.partial.iter().any(is_temporal) {
             return Ok(());
         }
         let by = self.maker(value);
-        let finished = wanted.finished();
-        self.get(value, &finished, Reason::Made { by })?;
+        self.get(value, &wanted, Reason::Made { by })?;
         self.forget(value, &lies);
         Ok(())
+    }
+
+    /// A sharding without tiles of loops that are not being written.
+    pub(super) fn in_entered_loops(&self, lies: &Sharding) -> Sharding {
+        let is_here =
+            |piece: &Piece| !self.mesh.is_temporal(*piece) || self.entered.contains(&self.mesh.axis_of(*piece));
+        let mut here = lies.clone();
+        for pieces in here.dims.iter_mut() {
+            let keep = pieces.iter().take_while(|piece| is_here(piece)).count();
+            pieces.truncate(keep);
+        }
+        here
     }
 
     fn maker(&self, value: ValueId) -> OpId {

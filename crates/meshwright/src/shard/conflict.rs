@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::mesh::Piece;
 use super::rule::Kind;
-use crate::program::{ArgumentClass, Id, OpId, ValueId};
+use crate::program::{ArgumentClass, Id, Op, OpId, ValueId};
 
 /// A value that is cut one way while an op that sees it is cut another way by the same axis. Nothing
 /// spreads across; the value is resharded.
@@ -89,6 +89,12 @@ impl Layout<'_> {
         }
         for &op in self.ops() {
             let operation = &program.ops[op];
+            if operation.op == Op::OptimizationBarrier {
+                for (operand, result) in operation.operands.iter().zip(&operation.results) {
+                    derived[result.index()] = derived[operand.index()];
+                }
+                continue;
+            }
             let is_state = |value: &ValueId| derived[value.index()] || self.is_free(*value);
             if !operation.operands.is_empty() && operation.operands.iter().all(is_state) {
                 for &result in &operation.results {

@@ -191,6 +191,11 @@ impl<'p> Layout<'p> {
         self.blocked_ops[op.index()].union(factor)
     }
 
+    /// Whether some of the pieces are forbidden in the strategy of an op.
+    pub fn is_blocked(&self, op: OpId, pieces: PieceSet) -> bool {
+        self.blocked_ops[op.index()].intersects(pieces)
+    }
+
     /// Whether a piece may cut a dimension of a value as well.
     pub fn may_cut(&self, value: ValueId, dim: usize, piece: Piece) -> bool {
         let index = self.representative(value).index();

@@ -236,6 +236,11 @@ impl PieceSet {
         PieceSet(self.0 | other.0)
     }
 
+    /// Its members in order.
+    pub fn pieces(self) -> Pieces {
+        (0..64).map(Piece).filter(|&piece| self.contains(piece)).collect()
+    }
+
     pub fn intersects(self, other: PieceSet) -> bool {
         self.0 & other.0 != 0
     }

@@ -174,7 +174,7 @@ fn attention_inputs(draft: &mut Draft<'_>, factors: &AttentionFactors, bias: boo
     }
 }
 
-/// Statistics are over everything but features. (Before sharding, these ops are written out.)
+/// Statistics are over everything but features; see [`expand`](super::expand()) for what can be cut more.
 fn batch_norm(mut draft: Draft<'_>, norm: BatchNorm) -> Rule {
     let feature = draft.parallel(draft.operand_shape(0)[norm.feature_dim]);
     draft.label_where(|shape| if shape.len() == 1 { Some(0) } else { Some(norm.feature_dim) }, &feature);

@@ -17,12 +17,17 @@ pub struct FileError {
 
 /// Reads `[[tactic]]` tables.
 pub fn parse(text: &str) -> Result<Vec<Tactic>, FileError> {
+    Ok(parse_with_spans(text)?.into_iter().map(|(tactic, _)| tactic).collect())
+}
+
+/// Reads `[[tactic]]` tables, each with the bytes where it stands.
+pub fn parse_with_spans(text: &str) -> Result<Vec<(Tactic, std::ops::Range<usize>)>, FileError> {
     let file: File = toml::from_str(text).map_err(|error| FileError {
         span: error.span().unwrap_or(0..0),
         message: error.message().to_owned(),
         hint: None,
     })?;
-    file.tactic.into_iter().enumerate().map(|(index, entry)| read(index, entry)).collect()
+    file.tactic.into_iter().enumerate().map(|(index, entry)| Ok((read(index, &entry)?, entry.span()))).collect()
 }
 
 #[derive(Deserialize)]
@@ -37,8 +42,7 @@ struct File {
 struct Entry {
     name: Option<String>,
     axis: Option<String>,
-    #[serde(default)]
-    tile: Table,
+    tile: Option<Spanned<Table>>,
     #[serde(default)]
     replicate: Vec<String>,
     #[serde(default)]
@@ -46,8 +50,7 @@ struct Entry {
     preset: Option<Spanned<String>>,
     #[serde(default)]
     remat: Vec<String>,
-    #[serde(default)]
-    split: Table,
+    split: Option<Spanned<Table>>,
     auto: Option<Spanned<bool>>,
     stages: Option<Spanned<toml::Value>>,
     // These belong to `auto` and `stages`.
@@ -61,9 +64,9 @@ struct Entry {
     _chunks: Option<toml::Value>,
 }
 
-fn read(index: usize, entry: Spanned<Entry>) -> Result<Tactic, FileError> {
+fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
     let span = entry.span();
-    let entry = entry.into_inner();
+    let entry = entry.get_ref();
     let refuse = |span: std::ops::Range<usize>, message: &str, hint: Option<String>| {
         Err(FileError { span, message: message.to_owned(), hint })
     };
@@ -77,9 +80,11 @@ fn read(index: usize, entry: Spanned<Entry>) -> Result<Tactic, FileError> {
     // Restrictions come first, so that they hold for what the same tactic cuts.
     actions.extend(entry.replicate.iter().map(|text| Action::Replicate(Pattern::new(text))));
     actions.extend(entry.keep_whole.iter().map(|text| Action::KeepWhole(Pattern::new(text))));
-    for (pattern, value) in &entry.tile {
+    for (pattern, value) in entry.tile.iter().flat_map(Spanned::get_ref) {
         let Some(dim) = read_dim(value) else {
-            return refuse(span, &format!("`{value}` is no dimension: a number from 0, or \"first\""), None);
+            let hint = "give a number from 0, or \"first\" for the first dimension that divides".to_owned();
+            let span = entry.tile.as_ref().map_or(span, Spanned::span);
+            return refuse(span, &format!("`{value}` is no dimension of `{pattern}`"), Some(hint));
         };
         actions.push(Action::Tile { pattern: Pattern::new(pattern), dim });
     }
@@ -92,9 +97,10 @@ fn read(index: usize, entry: Spanned<Entry>) -> Result<Tactic, FileError> {
         actions.push(Action::Preset(preset));
     }
     actions.extend(entry.remat.iter().map(|text| Action::Remat(Pattern::new(text))));
-    for (pattern, value) in &entry.split {
+    for (pattern, value) in entry.split.iter().flat_map(Spanned::get_ref) {
         let Some(slices) = value.as_integer().and_then(|slices| usize::try_from(slices).ok()).filter(|&n| n > 0) else {
-            return refuse(span, &format!("`{value}` is no number of slices"), None);
+            let span = entry.split.as_ref().map_or(span, Spanned::span);
+            return refuse(span, &format!("`{value}` is no number of slices of `{pattern}`"), None);
         };
         actions.push(Action::Split { pattern: Pattern::new(pattern), slices });
     }
@@ -102,8 +108,8 @@ fn read(index: usize, entry: Spanned<Entry>) -> Result<Tactic, FileError> {
         let hint = "give it `tile`, `replicate`, `keep_whole`, `preset`, `remat` or `split`".to_owned();
         return refuse(span, "the tactic does nothing", Some(hint));
     }
-    let name = entry.name.unwrap_or_else(|| format!("tactic {}", index + 1));
-    Ok(Tactic { name, axis: entry.axis, actions })
+    let name = entry.name.clone().unwrap_or_else(|| format!("tactic {}", index + 1));
+    Ok(Tactic { name, axis: entry.axis.clone(), actions })
 }
 
 fn read_dim(value: &toml::Value) -> Option<Dim> {

@@ -4,9 +4,10 @@ mod file;
 mod partition;
 mod pattern;
 mod presets;
+mod remat;
 mod structure;
 
-pub use file::{FileError, parse};
+pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, Partitioned, partition};
 pub use pattern::Pattern;
 
@@ -81,6 +82,8 @@ impl Preset {
 /// Why a tactic cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TacticError {
+    /// The place of the tactic in the schedule, where it is one's fault.
+    pub number: Option<usize>,
     pub tactic: String,
     pub message: String,
     pub hint: Option<String>,
@@ -89,17 +92,15 @@ pub struct TacticError {
 /// Applies one tactic to a layout and propagates. `number` is its place in the schedule. Gives notes
 /// on what was asked for and could not be.
 pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Vec<String>, TacticError> {
-    let fail = |(message, hint)| TacticError { tactic: tactic.name.clone(), message, hint };
+    let fail =
+        |(message, hint)| TacticError { number: Some(usize::from(number)), tactic: tactic.name.clone(), message, hint };
     let mut notes = Vec::new();
     layout.begin_tactic(number);
     for action in &tactic.actions {
         match action {
             // Done to the program before it is laid out.
             Action::Remat(_) => continue,
-            Action::Split { .. } => {
-                let hint = "tile the tensor over an axis that the mesh declares `@time`".to_owned();
-                return Err(fail(("`split` is not supported yet".to_owned(), Some(hint))));
-            }
+            Action::Split { pattern, .. } => notes.extend(split(layout, pattern).map_err(fail)?),
             Action::KeepWhole(pattern) => {
                 let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
                 keep_whole(layout, pattern, &pieces).map_err(fail)?;
@@ -194,6 +195,30 @@ fn tile(
             Dim::Number(dim) => format!("a dimension {dim}"),
         };
         return Err((format!("nothing named `{}` has {wish}, such as `{ty}`", pattern.text()), None));
+    }
+    Ok(notes)
+}
+
+/// Cuts values into slices in time, along a dimension that no device axis cuts where there is one.
+fn split(layout: &mut Layout<'_>, pattern: &Pattern) -> Result<Vec<String>, Problem> {
+    let axis = layout.mesh.axis(&partition::split_axis(pattern));
+    let Some(axis) = axis else { return Err(("the mesh has no axis for the slices".to_owned(), None)) };
+    let pieces = layout.mesh.pieces(axis);
+    let mut notes = Vec::new();
+    for value in named(layout.program, pattern)? {
+        let shape = layout.program.shape(value);
+        let lies = layout.sharding(value);
+        let divides = |dim: &usize| {
+            shape[*dim].is_multiple_of(layout.mesh.product(&lies.dims[*dim]) * layout.mesh.product(&pieces))
+        };
+        let fitting: Vec<usize> = (0..shape.len()).filter(divides).collect();
+        let uncut = fitting.iter().rev().find(|&&dim| lies.dims[dim].is_empty());
+        match uncut.or(fitting.first()) {
+            Some(&dim) => {
+                cut(layout, value, dim, &pieces, &mut notes);
+            }
+            None => notes.push(format!("no dimension of {} divides", value_name(layout.program, value))),
+        }
     }
     Ok(notes)
 }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use meshwright::interpret::{Options, Tensor, difference, evaluate, evaluate_partitioned};
 use meshwright::lower::{Movement, Price, Ways, defer, estimate, lower};
 use meshwright::program::{Op, Program, ValueId};
-use meshwright::shard::{Kind, Layout, Mesh, Piece, PieceSet};
+use meshwright::shard::{Kind, Layout, Mesh, Piece, PieceSet, expand};
 
 use crate::generator::Generator;
 use crate::kinds::{op_in_turn, random_op};
@@ -60,6 +60,8 @@ pub(crate) fn check(seed: u64, limits: Limits, coverage: &mut Coverage) -> Resul
     let options = Options { wide: true };
     let expected = evaluate(&program, &arguments, options)
         .map_err(|error| show(format!("the program cannot be evaluated: {}", error.message)))?;
+    let program = if seed.is_multiple_of(2) { expand(&program) } else { program.clone() };
+    program.verify().map_err(|error| show(format!("the program written out is broken: {error}")))?;
     let mut layout = Layout::new(&program, mesh.clone());
     decide(&mut layout, &mut random, limits.decisions);
     count(&layout, coverage);
@@ -101,7 +103,7 @@ fn program(seed: u64, limits: Limits) -> Program {
 }
 
 /// Cuts and forbids at random, in several rounds.
-fn decide(layout: &mut Layout<'_>, random: &mut Random, limit: usize) {
+pub(crate) fn decide(layout: &mut Layout<'_>, random: &mut Random, limit: usize) {
     let program = layout.program;
     let dims = |value: ValueId| (0..program.shape(value).len()).map(move |dim| (value, dim));
     let values: Vec<_> = program.values.ids().flat_map(dims).collect();
@@ -160,7 +162,12 @@ fn forbid(layout: &mut Layout<'_>, random: &mut Random, pieces: &[Piece]) {
     }
 }
 
-fn compare(layout: &Layout<'_>, ways: &mut Ways<'_>, arguments: &[Tensor], expected: &[Tensor]) -> Result<(), String> {
+pub(crate) fn compare(
+    layout: &Layout<'_>,
+    ways: &mut Ways<'_>,
+    arguments: &[Tensor],
+    expected: &[Tensor],
+) -> Result<(), String> {
     let local = lower(layout, ways).map_err(|error| format!("lowering fails: {error}"))?;
     let broken = |what: &str| format!("{what}\nin the local program:\n{}", local.program);
     local.program.verify().map_err(|error| broken(&format!("the local program is broken: {error}")))?;

@@ -156,7 +156,10 @@ impl Generator {
             .pool
             .iter()
             .copied()
-            .filter(|&entry| self.dtype(entry) == dtype && self.builder.shape(entry.value).len() >= least_rank)
+            .filter(|&entry| {
+                let ty = self.builder.program.ty(entry.value);
+                ty.dtype == dtype && ty.rank() >= least_rank && ty.elements() > 0
+            })
             .collect();
         if !found.is_empty() && self.random.chance(70) {
             return self.random.pick(&found);

@@ -11,9 +11,11 @@ mod elementwise;
 mod generator;
 mod indexing;
 mod kinds;
+mod models;
 mod moving;
 mod random;
 mod reducing;
+mod reshards;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
