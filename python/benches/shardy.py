@@ -1,10 +1,10 @@
 """Shardy's propagation beside ours, from the same tiles on the arguments of the same programs.
 
-    shardy.py compare DRIVER [SAMPLE ...]    prints a table of where shardings agree, and every difference
-    shardy.py time DRIVER MODEL              prints the least seconds that Shardy's propagation takes
-    shardy.py ours DRIVER MODEL              prints the least seconds of ours, and of ours with lowering
+    shardy.py compare TOOL [SAMPLE ...]    prints a table of where shardings agree, and every difference
+    shardy.py time TOOL MODEL              prints the least seconds that Shardy's propagation takes
+    shardy.py ours TOOL MODEL              prints the least seconds of ours, and of ours with lowering
 
-DRIVER is the built example `partition` of the compiler. It tells our shardings, and prints the program
+TOOL is the compiler's tool `layout`, built. It tells our shardings, and prints the program
 that both see: calls inlined, dead code gone, every op numbered in its location.
 """
 
@@ -31,11 +31,16 @@ TIMED = "data, then megatron"
 ROUNDS = 3
 
 
-def driver(program, model, tiles, emit):
+def run_tool(program, model, tiles, emit):
     mesh = ",".join(f"{name}={size}" for name, size in MESH.items())
-    steps = [option for step in tiles for option in ("--tiles", step)]
+    steps = [option for step in tiles for option in ("--tiles", written(step))]
     command = [program, model, "--mesh", mesh, *steps, "--emit", emit]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def written(step):
+    axis, tiles = step
+    return f"{axis}:{','.join(f'{pattern}={dim}' for pattern, dim in tiles.items())}"
 
 
 def seeded(text, seeds):
@@ -112,8 +117,8 @@ def verdict(ours, theirs):
 def compare_one(program, sample, steps):
     model = ROOT / "tests" / "samples" / f"{sample}.mlir.gz"
     tiles = [step(sample) for step in steps]
-    ours = json.loads(driver(program, model, tiles, "shardings"))
-    arguments, results, products = propagated(driver(program, model, tiles, "numbered"), ours["seeds"])
+    ours = json.loads(run_tool(program, model, tiles, "shardings"))
+    arguments, results, products = propagated(run_tool(program, model, tiles, "numbered"), ours["seeds"])
     found = []
     for kind, mine, theirs in (
         ("argument", ours["arguments"], arguments),
@@ -154,8 +159,8 @@ def compare(program, names):
 
 def measure(program, model):
     tiles = [step("gpt32") for step in SEEDS[TIMED]]
-    seeds = json.loads(driver(program, model, tiles, "shardings"))["seeds"]
-    text = driver(program, model, tiles, "numbered")
+    seeds = json.loads(run_tool(program, model, tiles, "shardings"))["seeds"]
+    text = run_tool(program, model, tiles, "numbered")
     best = float("inf")
     for _ in range(ROUNDS):
         with mlir.make_ir_context(), ir.Location.unknown():
@@ -176,6 +181,6 @@ if __name__ == "__main__":
         case ["time", program, model]:
             print(measure(program, model))
         case ["ours", program, model]:
-            print(driver(program, model, [step("gpt32") for step in SEEDS[TIMED]], "seconds"))
+            print(run_tool(program, model, [step("gpt32") for step in SEEDS[TIMED]], "seconds"))
         case _:
             sys.exit(__doc__)

@@ -47,19 +47,21 @@ PARAMETERS = {"llama_bf16": "working"}
 BATCH = {"decode": "prompt"}
 
 
+# A step is an axis and what it cuts: patterns of names, and the dimension.
+
+
 def data(sample):
-    return f"data:{BATCH.get(sample, 'batch.**')}=0"
+    return "data", {BATCH.get(sample, "batch.**"): 0}
 
 
 def megatron(sample):
     parameters = PARAMETERS.get(sample, "parameters")
-    tiles = (f"{parameters}.**.{name}={dim}" for name, dim in WEIGHTS[sample].items())
-    return "model:" + ",".join(tiles)
+    return "model", {f"{parameters}.**.{name}": dim for name, dim in WEIGHTS[sample].items()}
 
 
 def stored_apart(sample):
     """Whatever is not cut yet is cut where it is stored, as ZeRO-3 does."""
-    return f"data:{PARAMETERS.get(sample, 'parameters')}.**=first"
+    return "data", {f"{PARAMETERS.get(sample, 'parameters')}.**": "first"}
 
 
 SCHEDULES = {
@@ -76,6 +78,6 @@ SCHEDULES = {
 
 
 def schedule(name, sample):
-    """The mesh, and the tiles step by step."""
+    """The mesh and the steps."""
     mesh, steps = SCHEDULES[name]
     return mesh, [step(sample) for step in steps]

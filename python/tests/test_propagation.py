@@ -16,6 +16,6 @@ import shardy  # noqa: E402
 
 @pytest.mark.parametrize("sample", sorted(set(WEIGHTS) - {"gpt32"}))
 def test_shardings_agree_with_those_of_shardy_as_documented(sample):
-    driver = Path(os.environ["MESHWRIGHT"]).parent / "examples" / "partition"
-    line, _ = shardy.row(driver, sample)
+    tool = Path(os.environ["MESHWRIGHT"]).parent / "examples" / "layout"
+    line, _ = shardy.row(tool, sample)
     assert line in (ROOT / "docs" / "concepts" / "propagation.md").read_text()

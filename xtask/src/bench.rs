@@ -38,11 +38,11 @@ pub(crate) fn run() -> Result<()> {
 /// Data and tensor parallelism of a model, from tiles to shardings and on to what each device runs.
 fn partition(python: &Path, text: &Path) -> Result<()> {
     let script = root().join("python/benches/shardy.py");
-    let driver = example("partition")?;
+    let tool = example("layout")?;
     let (mut theirs, mut shardings, mut lowered) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
     for _ in 0..TURNS {
-        theirs = theirs.min(seconds(Command::new(python).arg(&script).arg("time").args([&driver, text]))?);
-        let both = output(Command::new(python).arg(&script).arg("ours").args([&driver, text]))?;
+        theirs = theirs.min(seconds(Command::new(python).arg(&script).arg("time").args([&tool, text]))?);
+        let both = output(Command::new(python).arg(&script).arg("ours").args([&tool, text]))?;
         let both: Vec<f64> = both.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         let [first, second] = both[..] else { bail!("expected two times, got {both:?}") };
         (shardings, lowered) = (shardings.min(first), lowered.min(second));

@@ -54,7 +54,7 @@ fn rust_tests() -> Result<Outcome> {
 }
 
 fn build_command() -> Result<Outcome> {
-    let targets = ["--package", "meshwright-cli", "--package", "meshwright", "--bins", "--example", "partition"];
+    let targets = ["--package", "meshwright-cli", "--package", "meshwright", "--bins", "--example", "layout"];
     execute(cargo().args(["build", "--release"]).args(targets))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meshwright::import::import;
-use meshwright::lower::{Ways, defer, estimate, lower, stablehlo};
+use meshwright::lower::{estimate, lower_layout, stablehlo};
 use meshwright::shard::{Layout, Mesh};
 
 /// Cuts dimensions of arguments, given as (argument, dimension, axis, number of pieces), and prints.
@@ -18,9 +18,7 @@ fn emit(text: &str, mesh: &str, cuts: &[(usize, usize, &str, usize)]) -> String 
         }
         layout.propagate();
     }
-    let mut ways = Ways::new(&mesh, &estimate);
-    defer(&mut layout, &mut ways);
-    stablehlo(&lower(&layout, &mut ways).expect("the layout can be lowered"))
+    stablehlo(&lower_layout(&layout, &estimate).expect("the layout can be lowered").1)
 }
 
 const PRODUCT: &str = r#"
