@@ -117,6 +117,10 @@ OPTIMIZERS = {
 }
 
 
+# Averages of gradients have fewer digits than parameters, which move by little of them: in f32, T5's
+# are off by up to 1.2e-5 after two steps. Computed in f64, they agree to 3e-14.
+STATE_TOLERANCE = 5e-5
+
 # What optax calls the state that we call `opt.<name>`.
 MEMORY = {"count": "count", "m": "mu", "v": "nu"}
 MOMENTUM = {"m": "trace"}
@@ -160,4 +164,4 @@ def test_parameters_and_state_after_steps_are_those_of_jax(meshwright, tmp_path,
     memory = remembered(optimizer, memory)
     assert memory.keys() == part(values, "opt.").keys()
     for name, value in memory.items():
-        assert_close(values[f"opt.{name}"], value, f"the optimizer's {name} after two steps")
+        assert_close(values[f"opt.{name}"], value, f"the optimizer's {name} after two steps", STATE_TOLERANCE)

@@ -10,6 +10,14 @@ def linear(parameters, name, x):
     return product if bias is None else product + bias
 
 
+def joint_heads(parameters, name, x, count):
+    """Queries, keys and values of one projection, each split into heads."""
+    joint = jnp.einsum("bsi,ijo->jbso", x, parameters[f"{name}.weight"])
+    bias = parameters.get(f"{name}.bias")
+    joint = joint if bias is None else joint + bias[:, None, None]
+    return tuple(heads(part, count) for part in joint)
+
+
 def layer_norm(parameters, name, x, epsilon=1e-5):
     mean = x.mean(axis=-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
@@ -78,8 +86,7 @@ def convolution(parameters, name, x, stride=1, padding=None):
 
 
 def self_attention(parameters, name, x, count):
-    joint = linear(parameters, f"{name}.qkv", x)
-    query, key, value = (heads(part, count) for part in jnp.split(joint, 3, axis=-1))
+    query, key, value = joint_heads(parameters, f"{name}.qkv", x, count)
     return linear(parameters, f"{name}.out", merged(attention(query, key, value)))
 
 

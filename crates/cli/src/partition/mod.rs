@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use meshwright::lower::{LocalProgram, Measures};
+use meshwright::lower::{LocalProgram, Measures, stablehlo};
 use meshwright::program::{ArgumentClass, OpId, Program, Type};
 use meshwright::shard::{Mesh, Sharding};
 use meshwright::tactics::Partitioned;
@@ -73,11 +73,11 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     }
     let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
     let partitioned = schedule.partition()?;
-    let emitted = arguments.emit.map(|form| emit(form, &partitioned.local)).transpose()?;
+    let emitted = arguments.emit.map(|form| emit(form, &partitioned.local));
     let summary = Summary {
         name: arguments.model.model.display().to_string(),
-        program: &schedule.model.program,
-        mesh: &schedule.mesh,
+        program: &partitioned.program,
+        mesh: &partitioned.local.mesh,
         partitioned: &partitioned,
         seconds: started.elapsed().as_secs_f64(),
     };
@@ -101,15 +101,11 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     Ok(Answer::Yes)
 }
 
-fn emit(form: Form, local: &LocalProgram) -> Result<String, Error> {
+fn emit(form: Form, local: &LocalProgram) -> String {
     match form {
-        Form::Local => Ok(local.program.to_string()),
+        Form::Local => local.program.to_string(),
         Form::Stablehlo => stablehlo(local),
     }
-}
-
-fn stablehlo(_: &LocalProgram) -> Result<String, Error> {
-    Err(Error::new("`--emit stablehlo` is not there yet").hint("`--emit local` prints what one device runs"))
 }
 
 /// Everything there is to tell.

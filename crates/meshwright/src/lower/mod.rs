@@ -10,7 +10,9 @@ mod operand;
 mod ops;
 mod phase;
 mod reshard;
+mod stablehlo;
 mod steps;
+mod temporal;
 
 pub use defer::defer;
 pub use estimate::{CollectiveKind, estimate, sent_bytes};
@@ -18,9 +20,10 @@ pub use explain::{Explanation, explain};
 pub use measure::{Measures, collective, measure};
 pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
+pub use stablehlo::stablehlo;
 
 use crate::program::{OpId, Program, ValueId};
-use crate::shard::{Layout, Mesh, Sharding};
+use crate::shard::{Layout, Mesh, PieceSet, Sharding};
 
 use emit::Emitter;
 
@@ -56,6 +59,30 @@ pub enum Reason {
     Stored { result: usize },
 }
 
+/// Decides where partial values are finished and writes the program that each device runs. Loops
+/// that cannot be cut in time as the layout says run whole. Gives the layout with what was decided.
+pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout<'p>, LocalProgram), String> {
+    let mut layout = layout.clone();
+    let mesh = layout.mesh.clone();
+    let mut ways = Ways::new(&mesh, price);
+    loop {
+        let mut decided = layout.clone();
+        defer(&mut decided, &mut ways);
+        match unlevel(&decided, &mut ways) {
+            Some((op, pieces)) => layout.strip(op, pieces),
+            None => {
+                let local = lower(&decided, &mut ways)?;
+                return Ok((decided, local));
+            }
+        }
+    }
+}
+
+fn unlevel(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Option<(OpId, PieceSet)> {
+    let is_temporal = layout.mesh.axes.iter().any(|axis| axis.temporal);
+    if is_temporal { temporal::find_unlevel(&Emitter::new(layout, ways)) } else { None }
+}
+
 /// Writes the program that each device runs under a layout. Reshards take the cheapest ways.
 pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, String> {
     let program = layout.program;
@@ -66,7 +93,9 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
     emitter.body()?;
     emitter.results(&results)?;
     let reshards = std::mem::take(&mut emitter.reshards);
-    Ok(LocalProgram { program: emitter.finish(), mesh: layout.mesh.clone(), arguments, results, reshards })
+    let mut program = emitter.finish();
+    loosen_aliases(&mut program, &arguments, &results);
+    Ok(LocalProgram { program, mesh: layout.mesh.clone(), arguments, results, reshards })
 }
 
 /// A result that is an argument's next value is stored as the argument is.
@@ -79,4 +108,15 @@ fn stored_results(layout: &Layout<'_>, arguments: &[Sharding]) -> Vec<Sharding> 
         }
     }
     results
+}
+
+/// A result takes the place of an argument only where their parts are alike; elsewhere the argument's
+/// memory is free for any result.
+fn loosen_aliases(program: &mut Program, arguments: &[Sharding], results: &[Sharding]) {
+    for (argument, stored) in program.arguments.iter_mut().zip(arguments) {
+        if argument.alias.is_some_and(|result| results.get(result) != Some(stored)) {
+            argument.alias = None;
+            argument.donated = true;
+        }
+    }
 }

@@ -100,11 +100,14 @@ impl Emitter<'_, '_, '_> {
                 *size = local_operand[dim];
             }
         }
-        let is_indexed = gather
-            .start_index_map
-            .iter()
-            .any(|&dim| gather.collapsed_slice_dims.contains(&dim) && !wanted[0].dims[dim].is_empty());
-        if !is_indexed {
+        // Slices of a whole dimension begin with its first element in every part of it.
+        let mut looked_up = wanted[0].clone();
+        for (dim, pieces) in looked_up.dims.iter_mut().enumerate() {
+            if !gather.collapsed_slice_dims.contains(&dim) || !gather.start_index_map.contains(&dim) {
+                pieces.clear();
+            }
+        }
+        if looked_up.is_whole() {
             return self.apply_all(Op::Gather(Box::new(local)), operands, &[]);
         }
         let limits: Vec<usize> =
@@ -112,7 +115,7 @@ impl Emitter<'_, '_, '_> {
         let map = &gather.start_index_map;
         let indices = self.wide_indices(operands[1])?;
         let indices = self.clamped(indices, gather.index_vector_dim, &limits)?;
-        let shifted = self.shifted(indices, gather.index_vector_dim, map, &wanted[0], &local_operand)?;
+        let shifted = self.shifted(indices, gather.index_vector_dim, map, &looked_up, &local_operand)?;
         let here = self.in_part(shifted, gather.index_vector_dim, map, &local_operand)?;
         let results = self.apply_all(Op::Gather(Box::new(local)), &[operands[0], shifted], &[])?;
         let ty = self.new.ty(results[0]).clone();

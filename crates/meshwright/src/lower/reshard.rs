@@ -9,6 +9,10 @@ use rustc_hash::FxHashMap;
 use crate::program::Type;
 use crate::shard::{Mesh, Piece, Pieces, Reduction, Sharding};
 
+/// With no more pieces than this, all ways are searched; with more, those whose steps each bring some
+/// piece where it belongs.
+const COMPLETE_PIECES: u32 = 3;
+
 /// One step of a reshard. Pieces are in order, the most significant first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -72,7 +76,9 @@ pub struct Move {
 /// The cheapest way between two shardings of a value of the (global) type, and its price. `None`
 /// where there is none, which only tiles in time can cause.
 pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Price<'_>) -> Way {
-    let mut search = Search { mesh, ty, to, price, nodes: Vec::new(), known: FxHashMap::default() };
+    let pieces = from.used().union(to.used());
+    let is_complete = pieces.0.count_ones() <= COMPLETE_PIECES;
+    let mut search = Search { mesh, ty, to, price, is_complete, nodes: Vec::new(), known: FxHashMap::default() };
     search.nodes.push(Node { sharding: from.clone(), price: 0.0, arrival: None, done: false });
     search.known.insert(from.clone(), 0);
     let mut queue = BinaryHeap::from([Candidate { price: 0.0, node: 0 }]);
@@ -111,6 +117,12 @@ impl<'a> Ways<'a> {
 
     /// The price of the cheapest way.
     pub fn price(&mut self, ty: &Type, from: &Sharding, to: &Sharding) -> Option<f64> {
+        // Sums over time are kept where they are and cost nothing to move.
+        if from.partial.iter().any(|&piece| self.mesh.is_temporal(piece)) {
+            let spatial = |piece: &Piece| !self.mesh.is_temporal(*piece);
+            let partial = from.partial.iter().copied().filter(spatial).collect();
+            return self.price(ty, &Sharding { partial, ..from.clone() }, to);
+        }
         if from == to { Some(0.0) } else { self.find(ty, from, to).map(|(_, price)| *price) }
     }
 }
@@ -126,6 +138,7 @@ struct Search<'a> {
     ty: &'a Type,
     to: &'a Sharding,
     price: Price<'a>,
+    is_complete: bool,
     nodes: Vec<Node>,
     known: FxHashMap<Sharding, usize>,
 }
@@ -204,6 +217,7 @@ impl Search<'_> {
         let from = &self.nodes[node].sharding;
         let mut moves = Vec::new();
         self.permute(from, &mut moves);
+        self.reorder(from, &mut moves);
         self.finish(from, &mut moves);
         self.spread(from, &mut moves);
         for dim in 0..from.dims.len() {
@@ -224,6 +238,25 @@ impl Search<'_> {
         }
     }
 
+    /// Devices exchange parts so that pieces that have to leave a dimension are its last, where they can
+    /// leave without those that stay.
+    fn reorder(&self, from: &Sharding, moves: &mut Vec<Move>) {
+        let place = |dim: usize, piece: Piece| {
+            let home = self.to.dims.iter().position(|pieces| pieces.contains(&piece));
+            let rank = home.and_then(|home| self.to.dims[home].iter().position(|&other| other == piece));
+            // Those that stay first, then those that go to the same dimension together.
+            (home != Some(dim), home, rank)
+        };
+        let mut to = from.clone();
+        for (dim, pieces) in to.dims.iter_mut().enumerate() {
+            pieces.sort_by_key(|&piece| place(dim, piece));
+        }
+        let is_temporal = from.dims.iter().flatten().any(|&piece| self.mesh.is_temporal(piece));
+        if to.dims != from.dims && to.dims != self.to.dims && !is_temporal {
+            moves.push(Move { step: Step::Permute, to });
+        }
+    }
+
     /// Reductions: of all that has to be finished, of what is cut nowhere in the end, or into a
     /// dimension that is to be cut.
     fn finish(&self, from: &Sharding, moves: &mut Vec<Move>) {
@@ -241,12 +274,7 @@ impl Search<'_> {
             }
         }
         for dim in 0..from.dims.len() {
-            let missing = self.missing(from, dim);
-            for count in 1..=missing.len() {
-                let pieces = Pieces::from_slice(&missing[..count]);
-                if !pieces.iter().all(|piece| pending.contains(piece)) {
-                    break;
-                }
+            for pieces in self.additions(from, dim, &pending) {
                 let mut to = without_partial(from, &pieces);
                 to.dims[dim].extend(pieces.iter().copied());
                 if self.may_step(from, &to, dim) {
@@ -283,26 +311,39 @@ impl Search<'_> {
             if !self.may_step(from, &gathered, dim) {
                 continue;
             }
-            for other in 0..from.dims.len() {
-                if other == dim || !self.missing(from, other).starts_with(&pieces) {
+            for other in (0..from.dims.len()).filter(|&other| other != dim) {
+                let missing = self.missing(from, other);
+                if !self.is_complete && !pieces.iter().all(|piece| missing.contains(piece)) {
                     continue;
                 }
                 let mut to = gathered.clone();
                 to.dims[other].extend(pieces.iter().copied());
-                if self.may_step(&gathered, &to, other) {
+                let fits = self.mesh.product(&to.dims[other]) <= self.ty.shape[other];
+                if fits && self.may_step(&gathered, &to, other) {
                     moves.push(Move { step: Step::AllToAll { from: dim, to: other, pieces: pieces.clone() }, to });
                 }
+                self.slice_before(from, dim, &missing, moves);
             }
             moves.push(Move { step: Step::AllGather { dim, pieces }, to: gathered });
         }
     }
 
+    /// What another dimension is to be cut by besides is cut here first: then there is less to exchange.
+    fn slice_before(&self, from: &Sharding, dim: usize, missing: &[Piece], moves: &mut Vec<Move>) {
+        let used = from.used();
+        let pieces: Pieces = missing.iter().copied().filter(|&piece| !used.contains(piece)).collect();
+        let mut to = from.clone();
+        to.dims[dim].extend(pieces.iter().copied());
+        let parts = self.mesh.product(&to.dims[dim]);
+        if !pieces.is_empty() && parts <= self.ty.shape[dim] && self.may_step(from, &to, dim) {
+            moves.push(Move { step: Step::Slice { dim, pieces }, to });
+        }
+    }
+
     fn slice(&self, from: &Sharding, dim: usize, moves: &mut Vec<Move>) {
         let used = from.used();
-        let missing = self.missing(from, dim);
-        let count = missing.iter().take_while(|&&piece| !used.contains(piece)).count();
-        for count in 1..=count {
-            let pieces = Pieces::from_slice(&missing[..count]);
+        let unused: Pieces = self.to.dims.iter().flatten().copied().filter(|&piece| !used.contains(piece)).collect();
+        for pieces in self.additions(from, dim, &unused) {
             let mut to = from.clone();
             to.dims[dim].extend(pieces.iter().copied());
             if self.may_step(from, &to, dim) {
@@ -311,9 +352,25 @@ impl Search<'_> {
         }
     }
 
-    /// The pieces that still have to cut a dimension, where what cuts it now is the target's beginning.
-    fn missing(&self, from: &Sharding, dim: usize) -> &[Piece] {
-        self.to.dims[dim].strip_prefix(from.dims[dim].as_slice()).unwrap_or(&[])
+    /// By which of some pieces a dimension may be cut besides.
+    fn additions(&self, from: &Sharding, dim: usize, among: &[Piece]) -> Vec<Pieces> {
+        if !self.is_complete {
+            let open: Pieces = self.missing(from, dim).into_iter().filter(|piece| among.contains(piece)).collect();
+            return (1..=open.len()).map(|count| Pieces::from_slice(&open[..count])).collect();
+        }
+        let parts = self.mesh.product(&from.dims[dim]);
+        let fits = |pieces: &Pieces| parts * self.mesh.product(pieces) <= self.ty.shape[dim];
+        lists(among).into_iter().filter(fits).collect()
+    }
+
+    /// The pieces that still have to cut a dimension, where all that cuts it now is to stay. They may
+    /// come in another order than the target's: a permutation can mend that in the end.
+    fn missing(&self, from: &Sharding, dim: usize) -> Pieces {
+        let (have, wanted) = (&from.dims[dim], &self.to.dims[dim]);
+        if !have.iter().all(|piece| wanted.contains(piece)) {
+            return Pieces::new();
+        }
+        wanted.iter().copied().filter(|piece| !have.contains(piece)).collect()
     }
 
     /// Parts that are padded have nothing to do with parts of another number: a dimension that does
@@ -356,6 +413,23 @@ impl Step {
     pub fn communicates(&self) -> bool {
         !matches!(self, Step::Slice { .. } | Step::Spread { .. })
     }
+}
+
+/// All lists of some of the pieces, each piece at most once.
+fn lists(pieces: &[Piece]) -> Vec<Pieces> {
+    let mut lists = vec![Pieces::new()];
+    let mut done = 0;
+    while done < lists.len() {
+        for &piece in pieces {
+            if !lists[done].contains(&piece) {
+                let mut longer = lists[done].clone();
+                longer.push(piece);
+                lists.push(longer);
+            }
+        }
+        done += 1;
+    }
+    lists.split_off(1)
 }
 
 fn without_partial(sharding: &Sharding, pieces: &[Piece]) -> Sharding {

@@ -177,6 +177,25 @@ pub(super) fn linear_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: u
     split_heads(step, joint, heads)
 }
 
+/// Queries, keys and values by one projection, each as wide as `x` and split into heads. What tells
+/// the three apart is a dimension of its own in the weight, so that it can be cut by heads.
+pub(super) fn joint_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize, bias: bool) -> [ValueId; 3] {
+    let shape = step.builder.shape(x);
+    let [batch, seq, width] = [shape[0], shape[1], shape[2]];
+    let weight = step.parameter(&format!("{name}.weight"), &[width, 3, width]);
+    let mut joint = step.builder.matmul(x, weight);
+    if bias {
+        let bias = step.parameter(&format!("{name}.bias"), &[3, width]);
+        let bias = step.builder.broadcast_last(bias, &[batch, seq, 3, width]);
+        joint = step.builder.plus(joint, bias);
+    }
+    [0, 1, 2].map(|part| {
+        let part = step.builder.slice_dim(joint, 2, part, part + 1);
+        let part = step.builder.reshape(part, &[batch, seq, width]);
+        split_heads(step, part, heads)
+    })
+}
+
 /// The other way round: (batch, heads, seq, width) to (batch, seq, heads * width).
 pub(super) fn merge_heads(step: &mut Step<'_>, x: ValueId) -> ValueId {
     let shape = step.builder.shape(x);
@@ -208,11 +227,7 @@ pub(super) fn logits(step: &mut Step<'_>, x: ValueId, embedding: ValueId) -> Val
 /// values, one of what the heads found, both with biases. Parameters `name.qkv` and `name.out`.
 pub(super) fn self_attention(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize) -> ValueId {
     let width = step.builder.shape(x)[2];
-    let joint = linear(step, &format!("{name}.qkv"), x, 3 * width, true);
-    let [query, key, value] = [0, 1, 2].map(|part| {
-        let part = step.builder.slice_dim(joint, 2, part * width, (part + 1) * width);
-        split_heads(step, part, heads)
-    });
+    let [query, key, value] = joint_heads(step, &format!("{name}.qkv"), x, heads, true);
     let mixed = attention(step, query, key, value, false);
     let mixed = merge_heads(step, mixed);
     linear(step, &format!("{name}.out"), mixed, width, true)

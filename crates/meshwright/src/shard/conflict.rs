@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::mesh::Piece;
 use super::rule::Kind;
-use crate::program::{ArgumentClass, Id, OpId, ValueId};
+use crate::program::{ArgumentClass, Id, Op, OpId, ValueId};
 
 /// A value that is cut one way while an op that sees it is cut another way by the same axis. Nothing
 /// spreads across; the value is resharded.
@@ -42,6 +42,7 @@ impl Layout<'_> {
                         used.contains(*piece)
                             && !follows.dims[dim].contains(piece)
                             && !(is_result && self.is_reduced(op, *piece))
+                            && !labels[dim].iter().any(|&factor| self.blocked_on(op, factor).contains(*piece))
                     });
                     let Some(piece) = lost else { continue };
                     let axis = self.mesh.axis_of(piece);
@@ -88,6 +89,12 @@ impl Layout<'_> {
         }
         for &op in self.ops() {
             let operation = &program.ops[op];
+            if operation.op == Op::OptimizationBarrier {
+                for (operand, result) in operation.operands.iter().zip(&operation.results) {
+                    derived[result.index()] = derived[operand.index()];
+                }
+                continue;
+            }
             let is_state = |value: &ValueId| derived[value.index()] || self.is_free(*value);
             if !operation.operands.is_empty() && operation.operands.iter().all(is_state) {
                 for &result in &operation.results {

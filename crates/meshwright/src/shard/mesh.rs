@@ -27,6 +27,15 @@ pub struct Axis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Piece(pub u8);
 
+/// An axis, or neighboring pieces of one: Shardy's sub-axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub axis: usize,
+    /// The product of the pieces of the axis before these.
+    pub offset: usize,
+    pub size: usize,
+}
+
 /// Pieces in order, the most significant first.
 pub type Pieces = SmallVec<[Piece; 8]>;
 
@@ -139,6 +148,16 @@ impl Mesh {
         pieces.iter().map(|&piece| self.size(piece)).product()
     }
 
+    /// Whether a piece may cut the parts that others have cut from a dimension. Slices in time are cut
+    /// from what a device has, so they are the innermost, and they are equal.
+    pub fn may_follow(&self, pieces: &[Piece], piece: Piece, size: usize) -> bool {
+        let after_time = pieces.last().is_some_and(|&last| self.is_temporal(last));
+        match self.is_temporal(piece) {
+            true => size.is_multiple_of(self.product(pieces) * self.size(piece)),
+            false => !after_time,
+        }
+    }
+
     /// Where a device stands along spatial pieces, the first the most significant.
     pub fn position(&self, device: usize, pieces: &[Piece]) -> usize {
         pieces
@@ -159,26 +178,29 @@ impl Mesh {
         groups
     }
 
-    /// Pieces as a reader sees them: whole axes by name, parts as `name:(offset)size`.
-    pub fn describe(&self, pieces: &[Piece]) -> String {
-        let mut names = Vec::new();
+    /// Pieces as axes and parts of axes, as few as possible.
+    pub fn parts(&self, pieces: &[Piece]) -> Vec<Part> {
+        let mut parts = Vec::new();
         let mut rest = pieces;
         while let Some(&first) = rest.first() {
             let axis = self.axis_of(first);
             let run = (1..rest.len())
                 .find(|&index| rest[index].0 != rest[index - 1].0 + 1 || self.axis_of(rest[index]) != axis)
                 .unwrap_or(rest.len());
-            let size = self.product(&rest[..run]);
-            let Axis { name, size: whole, .. } = &self.axes[axis];
-            if size == *whole {
-                names.push(name.clone());
-            } else {
-                let before: Pieces = self.pieces(axis).into_iter().filter(|&piece| piece < first).collect();
-                names.push(format!("{name}:({}){size}", self.product(&before)));
-            }
+            let before: Pieces = self.pieces(axis).into_iter().filter(|&piece| piece < first).collect();
+            parts.push(Part { axis, offset: self.product(&before), size: self.product(&rest[..run]) });
             rest = &rest[run..];
         }
-        names.join(",")
+        parts
+    }
+
+    /// Pieces as a reader sees them: whole axes by name, parts as `name:(offset)size`.
+    pub fn describe(&self, pieces: &[Piece]) -> String {
+        let describe = |Part { axis, offset, size }: &Part| match &self.axes[*axis] {
+            axis if axis.size == *size => axis.name.clone(),
+            axis => format!("{}:({offset}){size}", axis.name),
+        };
+        self.parts(pieces).iter().map(describe).collect::<Vec<_>>().join(",")
     }
 }
 

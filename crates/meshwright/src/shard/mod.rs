@@ -2,6 +2,7 @@
 
 mod conflict;
 mod custom;
+mod expand;
 mod free;
 mod layout;
 mod mesh;
@@ -14,8 +15,10 @@ mod strategy;
 
 pub use conflict::Conflict;
 pub use custom::parse as parse_rule;
-pub use layout::Layout;
-pub use mesh::{Axis, Mesh, Piece, PieceSet, Pieces};
+pub use expand::expand;
+pub(crate) use layout::is_tie;
+pub use layout::{Carried, Layout};
+pub use mesh::{Axis, Mesh, Part, Piece, PieceSet, Pieces};
 pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};
 pub use rules::rule;
 pub use sharding::{Reduction, Sharding};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::layout::{Layout, ties};
-use super::mesh::{Mesh, Piece, Pieces};
+use super::mesh::{Mesh, Piece};
 use super::rule::{FactorId, Rule};
 use super::strategy::{Strategy, split_pieces};
 use crate::program::{Id, Op, OpId, ValueId};
@@ -69,7 +69,6 @@ impl Layout<'_> {
         let operation = &self.program.ops[op];
         let mut strategy = std::mem::take(&mut self.strategies[op.index()]);
         let rule = &self.rules[op.index()];
-        let blocked = self.blocked_ops[op.index()];
         let tensors = operation.operands.iter().zip(&rule.operands).chain(operation.results.iter().zip(&rule.results));
         for (&value, labels) in tensors {
             if self.is_free(value) {
@@ -80,9 +79,9 @@ impl Layout<'_> {
                     continue;
                 }
                 split_pieces(rule, &self.mesh, factors, pieces, |factor, pieces| {
-                    let allowed: Pieces =
-                        pieces.iter().copied().take_while(|&piece| !blocked.contains(piece)).collect();
-                    extend(&mut strategy, rule, &self.mesh, factor, &allowed);
+                    let blocked = self.blocked_on(op, factor);
+                    let allowed = pieces.iter().take_while(|piece| !blocked.contains(**piece)).count();
+                    extend(&mut strategy, rule, &self.mesh, factor, &pieces[..allowed]);
                 });
             }
         }

@@ -98,6 +98,9 @@ fn attention(mut draft: Draft<'_>, attention: &Attention) -> Rule {
 
 fn attention_grad(mut draft: Draft<'_>, grad: &AttentionGrad) -> Rule {
     let factors = attention_factors(&mut draft);
+    if grad.causal && grad.bias_gradient {
+        keep_bias_shape(&mut draft, &factors);
+    }
     attention_inputs(&mut draft, &factors, grad.bias);
     let AttentionFactors { batch, groups, heads, queries, keys, width, depth } = &factors;
     let first = if grad.bias { 4 } else { 3 };
@@ -120,6 +123,17 @@ fn attention_grad(mut draft: Draft<'_>, grad: &AttentionGrad) -> Rule {
         }
     }
     draft.rule
+}
+
+/// Cut queries say in the bias which keys they see, for which it needs all of its dimensions; its
+/// gradient would have them too.
+fn keep_bias_shape(draft: &mut Draft<'_>, factors: &AttentionFactors) {
+    let (query, key, bias) = (draft.operand_shape(0), draft.operand_shape(1), draft.operand_shape(3));
+    if bias[2..] != [query[2], key[2]] {
+        for &queries in &factors.queries {
+            draft.rule.factors[usize::from(queries)].kind = Kind::Whole;
+        }
+    }
 }
 
 struct AttentionFactors {
@@ -160,7 +174,7 @@ fn attention_inputs(draft: &mut Draft<'_>, factors: &AttentionFactors, bias: boo
     }
 }
 
-/// Statistics are over everything but features. (Before sharding, these ops are written out.)
+/// Statistics are over everything but features; see [`expand`](super::expand()) for what can be cut more.
 fn batch_norm(mut draft: Draft<'_>, norm: BatchNorm) -> Rule {
     let feature = draft.parallel(draft.operand_shape(0)[norm.feature_dim]);
     draft.label_where(|shape| if shape.len() == 1 { Some(0) } else { Some(norm.feature_dim) }, &feature);
@@ -420,12 +434,14 @@ fn scatter(mut draft: Draft<'_>, scatter: &Scatter) -> Rule {
         if scatter.input_batching_dims.contains(&dim) {
             continue;
         }
+        let is_indexed = scatter.scatter_dims_to_operand_dims.contains(&dim);
         if scatter.inserted_window_dims.contains(&dim) {
-            let part = draft.parallel(size);
+            // Without an index everything is written at the first position.
+            let part = if is_indexed { draft.parallel(size) } else { draft.whole(size) };
             draft.label_inputs(inputs, dim, &part);
         } else if let Some(&to) = windows.next()
             && updates[to] == size
-            && !scatter.scatter_dims_to_operand_dims.contains(&dim)
+            && !is_indexed
         {
             let part = draft.parallel(size);
             draft.label_inputs(inputs, dim, &part);

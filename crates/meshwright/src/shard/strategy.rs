@@ -39,10 +39,26 @@ impl Strategy {
         self.factors.iter().flatten().copied().collect()
     }
 
-    /// The strategy without some pieces, and without those inside of them.
-    pub fn without(&self, pieces: PieceSet) -> Strategy {
-        let keep = |list: &Pieces| list.iter().copied().take_while(|&piece| !pieces.contains(piece)).collect();
-        Strategy { factors: self.factors.iter().map(keep).collect() }
+    /// The strategy without some pieces, and without what cannot be without them: pieces inside of
+    /// them, and inner factors whose outer factors are no longer cut to the end.
+    pub fn without(&self, rule: &Rule, mesh: &Mesh, pieces: PieceSet) -> Strategy {
+        let mut strategy = Strategy::whole(rule);
+        loop {
+            let before = strategy.clone();
+            for (factor, list) in self.factors.iter().enumerate() {
+                let have = strategy.factors[factor].len();
+                for &piece in list[have..].iter().take_while(|&&piece| !pieces.contains(piece)) {
+                    if strategy.may_add(rule, mesh, factor as FactorId, piece).is_err() {
+                        break;
+                    }
+                    strategy.factors[factor].push(piece);
+                }
+            }
+            // An outer factor may stand behind an inner one in the list.
+            if strategy == before {
+                return strategy;
+            }
+        }
     }
 
     /// How a tensor with these labels has to lie.
@@ -92,6 +108,9 @@ impl Strategy {
         }
         if self.mixes_reductions(rule, info.kind) {
             return Err(Refusal::Whole);
+        }
+        if !mesh.may_follow(&self.factors[id], piece, info.size) {
+            return Err(Refusal::Uneven);
         }
         let parts = mesh.product(&self.factors[id]) * mesh.size(piece);
         let divides = info.size.is_multiple_of(parts);

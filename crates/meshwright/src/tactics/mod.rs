@@ -4,6 +4,7 @@ mod file;
 mod partition;
 mod pattern;
 mod presets;
+mod remat;
 mod structure;
 
 pub use file::{FileError, parse, parse_with_spans};
@@ -97,14 +98,9 @@ pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Ve
     layout.begin_tactic(number);
     for action in &tactic.actions {
         match action {
-            Action::Remat(_) => {
-                let hint = "presets of models have `--set remat`".to_owned();
-                return Err(fail(("`remat` is not supported yet".to_owned(), Some(hint))));
-            }
-            Action::Split { .. } => {
-                let hint = "tile the tensor over an axis that the mesh declares `@time`".to_owned();
-                return Err(fail(("`split` is not supported yet".to_owned(), Some(hint))));
-            }
+            // Done to the program before it is laid out.
+            Action::Remat(_) => continue,
+            Action::Split { pattern, .. } => notes.extend(split(layout, pattern).map_err(fail)?),
             Action::KeepWhole(pattern) => {
                 let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
                 keep_whole(layout, pattern, &pieces).map_err(fail)?;
@@ -199,6 +195,30 @@ fn tile(
             Dim::Number(dim) => format!("a dimension {dim}"),
         };
         return Err((format!("nothing named `{}` has {wish}, such as `{ty}`", pattern.text()), None));
+    }
+    Ok(notes)
+}
+
+/// Cuts values into slices in time, along a dimension that no device axis cuts where there is one.
+fn split(layout: &mut Layout<'_>, pattern: &Pattern) -> Result<Vec<String>, Problem> {
+    let axis = layout.mesh.axis(&partition::split_axis(pattern));
+    let Some(axis) = axis else { return Err(("the mesh has no axis for the slices".to_owned(), None)) };
+    let pieces = layout.mesh.pieces(axis);
+    let mut notes = Vec::new();
+    for value in named(layout.program, pattern)? {
+        let shape = layout.program.shape(value);
+        let lies = layout.sharding(value);
+        let divides = |dim: &usize| {
+            shape[*dim].is_multiple_of(layout.mesh.product(&lies.dims[*dim]) * layout.mesh.product(&pieces))
+        };
+        let fitting: Vec<usize> = (0..shape.len()).filter(divides).collect();
+        let uncut = fitting.iter().rev().find(|&&dim| lies.dims[dim].is_empty());
+        match uncut.or(fitting.first()) {
+            Some(&dim) => {
+                cut(layout, value, dim, &pieces, &mut notes);
+            }
+            None => notes.push(format!("no dimension of {} divides", value_name(layout.program, value))),
+        }
     }
     Ok(notes)
 }

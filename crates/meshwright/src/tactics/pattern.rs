@@ -32,6 +32,18 @@ impl Pattern {
     }
 }
 
+impl Pattern {
+    /// The outermost of the scopes around an op that the pattern is, down to the number that tells
+    /// it apart from others of its kind: of `layers/0/attn/dot`, `**` is `layers/0`.
+    pub fn instance(&self, scope: &str) -> Option<String> {
+        let parts = scope_parts(scope);
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let length = (1..=parts.len()).find(|&length| matches_parts(&self.parts, &parts[..length]))?;
+        let number = parts.iter().position(|part| part.parse::<usize>().is_ok()).map_or(0, |index| index + 1);
+        Some(parts[..length.max(number)].join("/"))
+    }
+}
+
 /// The parts of an op's scope without what tracing put around them: of
 /// `jit(step)/transpose(jvp(layer0))/attn/dot` these are `layer0`, `attn`, `dot`.
 fn scope_parts(scope: &str) -> Vec<String> {

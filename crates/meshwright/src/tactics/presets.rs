@@ -23,6 +23,11 @@ pub(super) fn apply(layout: &mut Layout<'_>, preset: Preset, pieces: &[Piece]) -
         }
         Preset::Zero3 => zero(layout, &structure, ArgumentClass::Parameter, pieces, &mut notes)?,
     }
+    // Where gradients are added up over time, the first stage keeps whole sums and reduces them once;
+    // the others keep cut sums and reduce in every trip.
+    if matches!(preset, Preset::Zero2 | Preset::Zero3) {
+        layout.eager = layout.eager.union(PieceSet::of(pieces));
+    }
     Ok(notes)
 }
 
@@ -122,23 +127,34 @@ fn megatron(
 }
 
 /// Cuts weights along the dimension that tells experts apart: a batch of the products they are in.
+/// Where tokens are sent to experts and brought back, the experts are no batch, and there they stay
+/// whole: an axis that cuts the tokens as well then moves from tokens to experts by an all-to-all.
 fn expert(
     layout: &mut Layout<'_>,
     structure: &Structure<'_>,
     pieces: &[Piece],
     notes: &mut Vec<String>,
 ) -> Result<(), String> {
-    let mut found = false;
+    let mut weights = Vec::new();
     for (op, operand) in structure.weighted(layout) {
         let operation = &structure.program.ops[op];
         let Op::DotGeneral(dot) = &operation.op else { continue };
         let batch = if operand == 0 { &dot.lhs_batch } else { &dot.rhs_batch };
         if let Some(&dim) = batch.first() {
-            found |= cut(layout, operation.operands[operand], dim, pieces, notes);
-            layout.propagate();
+            weights.push(Place { value: operation.operands[operand], dim });
         }
     }
-    if found { Ok(()) } else { Err("no product has a batch of weights, one per expert".to_owned()) }
+    if weights.is_empty() {
+        return Err("no product has a batch of weights, one per expert".to_owned());
+    }
+    for (op, factor) in structure.ends_of_batches(layout, &weights) {
+        layout.block_factor(op, factor, PieceSet::of(pieces));
+    }
+    for Place { value, dim } in weights {
+        cut(layout, value, dim, pieces, notes);
+        layout.propagate();
+    }
+    Ok(())
 }
 
 /// Cuts tables of embeddings along the tokens, and the scores of tokens.

@@ -1,21 +1,23 @@
 //! What tensors are for, found from how they are used.
 
+use rustc_hash::FxHashSet;
+
 use crate::lower::forward_ops;
 use crate::program::{ArgumentClass, Id, Op, OpId, Program, ValueId};
-use crate::shard::{Kind, Layout};
+use crate::shard::{FactorId, Kind, Labels, Layout, Rule};
 
 /// What a preset wants to know of a program.
 pub(super) struct Structure<'p> {
     pub(super) program: &'p Program,
     pub(super) classes: Vec<ArgumentClass>,
     forward: Vec<bool>,
-    /// Per value, the parameter that it is computed from alone, if it is from one.
-    sources: Vec<Option<ValueId>>,
+    /// Per value, whether it is a parameter, perhaps converted or reordered.
+    weights: Vec<bool>,
     readers: Vec<Vec<(OpId, usize)>>,
 }
 
 /// A dimension of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) value: ValueId,
     pub(super) dim: usize,
@@ -24,14 +26,10 @@ pub(super) struct Place {
 impl<'p> Structure<'p> {
     pub(super) fn new(layout: &Layout<'p>) -> Structure<'p> {
         let program = layout.program;
-        let classes = program.argument_classes(&program.state_pairs());
-        let mut sources = vec![None; program.values.len()];
-        for (&argument, class) in program.body().arguments.iter().zip(&classes) {
-            // Where nothing is updated, all that is large is a parameter: see `weights`.
-            let is_weight = *class == ArgumentClass::Parameter || *class == ArgumentClass::Input;
-            if is_weight && program.dtype(argument).is_float() {
-                sources[argument.index()] = Some(argument);
-            }
+        let mut classes = program.argument_classes(&program.state_pairs());
+        let mut origins = vec![None; program.values.len()];
+        for (index, &argument) in program.body().arguments.iter().enumerate() {
+            origins[argument.index()] = Some(index);
         }
         let mut readers = vec![Vec::new(); program.values.len()];
         for &op in layout.ops() {
@@ -39,33 +37,21 @@ impl<'p> Structure<'p> {
             for (index, &operand) in operation.operands.iter().enumerate() {
                 readers[operand.index()].push((op, index));
             }
-            let is_passed_on = matches!(
-                operation.op,
-                Op::Convert { .. } | Op::OptimizationBarrier | Op::Transpose { .. } | Op::Reshape { .. }
-            );
-            if is_passed_on {
+            if passes_on(&operation.op) {
                 for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
-                    sources[result.index()] = sources[operand.index()];
+                    origins[result.index()] = origins[operand.index()];
                 }
             }
-        }
-        let forward = forward_ops(program);
-        let mut structure = Structure { program, classes, forward, sources, readers };
-        structure.forget_inputs();
-        structure
-    }
-
-    /// Inputs are weights only where nothing is a parameter, as in programs that do not train.
-    fn forget_inputs(&mut self) {
-        if !self.classes.contains(&ArgumentClass::Parameter) {
-            return;
-        }
-        let inputs: Vec<ValueId> = self.arguments(ArgumentClass::Input);
-        for source in &mut self.sources {
-            if source.is_some_and(|value| inputs.contains(&value)) {
-                *source = None;
+            if operation.op == Op::While {
+                enter_loop(program, op, &mut origins);
             }
         }
+        if !classes.contains(&ArgumentClass::Parameter) {
+            find_weights(layout, &origins, &mut classes);
+        }
+        let is_parameter = |&index: &usize| classes[index] == ArgumentClass::Parameter;
+        let weights = origins.iter().map(|origin| origin.filter(is_parameter).is_some()).collect();
+        Structure { program, forward: forward_ops(program), weights, readers, classes }
     }
 
     pub(super) fn arguments(&self, class: ArgumentClass) -> Vec<ValueId> {
@@ -74,7 +60,7 @@ impl<'p> Structure<'p> {
     }
 
     pub(super) fn is_weight(&self, value: ValueId) -> bool {
-        self.sources[value.index()].is_some()
+        self.weights[value.index()]
     }
 
     /// The ops of the forward pass that multiply by a weight, each with the operand that is it.
@@ -122,6 +108,34 @@ impl<'p> Structure<'p> {
         ends
     }
 
+    /// Follows dimensions through the whole program, forward and backward, as far as they are batches
+    /// of products. Gives the products in which they are something else, with the factor.
+    pub(super) fn ends_of_batches(&self, layout: &Layout<'_>, starts: &[Place]) -> Vec<(OpId, FactorId)> {
+        let mut pending: Vec<Place> = starts.to_vec();
+        let mut seen: FxHashSet<Place> = starts.iter().copied().collect();
+        let mut ends = Vec::new();
+        while let Some(Place { value, dim }) = pending.pop() {
+            let readers = self.readers[value.index()].iter().map(|&(op, _)| op);
+            for op in readers.chain(self.program.producer(value)) {
+                let (rule, operation) = (layout.rule(op), &self.program.ops[op]);
+                let tensors = || operation.operands.iter().chain(&operation.results).copied().zip(rule.tensors());
+                for (_, labels) in tensors().filter(|(tensor, _)| *tensor == value) {
+                    let Some(&factor) = labels[dim].first() else { continue };
+                    if is_sum_or_output(&operation.op, rule, factor) {
+                        ends.push((op, factor));
+                        continue;
+                    }
+                    for (tensor, labels) in tensors() {
+                        let dims = (0..labels.len()).filter(|&dim| labels[dim].first() == Some(&factor));
+                        let new = dims.map(|dim| Place { value: tensor, dim });
+                        pending.extend(new.filter(|&place| !layout.is_free(tensor) && seen.insert(place)));
+                    }
+                }
+            }
+        }
+        ends
+    }
+
     fn pass(&self, layout: &Layout<'_>, op: OpId, operand: usize, dim: usize) -> Passage {
         let (rule, operation) = (layout.rule(op), &self.program.ops[op]);
         if operation.op == Op::OptimizationBarrier {
@@ -156,4 +170,58 @@ enum Passage {
     Ends,
     /// It is a dimension of the results.
     Goes(Vec<Place>),
+}
+
+/// Ops whose first result is an argument if their first operand is: converted, reordered, or one of
+/// several that are stacked.
+fn passes_on(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Convert { .. }
+            | Op::DynamicSlice { .. }
+            | Op::OptimizationBarrier
+            | Op::Reshape { .. }
+            | Op::Slice(_)
+            | Op::Transpose { .. }
+    )
+}
+
+/// What a loop carries unchanged is in every trip what it was before.
+fn enter_loop(program: &Program, op: OpId, origins: &mut [Option<usize>]) {
+    let operation = &program.ops[op];
+    let body = &program.regions[operation.regions[1]];
+    for (index, &argument) in body.arguments.iter().enumerate() {
+        if body.results[index] == argument {
+            origins[argument.index()] = origins[operation.operands[index].index()];
+        }
+    }
+}
+
+/// In a program that updates nothing, parameters are the inputs that are looked up in, spread, or
+/// multiplied with something that is computed; of two inputs that are multiplied, the second.
+fn find_weights(layout: &Layout<'_>, origins: &[Option<usize>], classes: &mut [ArgumentClass]) {
+    let program = layout.program;
+    for &op in layout.ops() {
+        let operation = &program.ops[op];
+        let origin = |operand: usize| origins[operation.operands[operand].index()];
+        let weight = match operation.op {
+            // A vector that is spread over a larger tensor is a bias or a scale.
+            Op::BroadcastInDim(_) => {
+                let ty = program.ty(operation.operands[0]);
+                origin(0).filter(|_| ty.dtype.is_float() && ty.rank() == 1)
+            }
+            Op::Gather(_) => origin(0).filter(|_| program.dtype(operation.operands[0]).is_float()),
+            Op::Convolution(_) | Op::DotGeneral(_) => origin(1).or(origin(0)),
+            _ => None,
+        };
+        if let Some(index) = weight.filter(|&index| classes[index] == ArgumentClass::Input) {
+            classes[index] = ArgumentClass::Parameter;
+        }
+    }
+}
+
+/// Whether a factor of a product is not a batch: not one that both operands and the result have.
+fn is_sum_or_output(op: &Op, rule: &Rule, factor: FactorId) -> bool {
+    let has = |labels: &Labels| labels.iter().flatten().any(|&label| label == factor);
+    matches!(op, Op::DotGeneral(_)) && !rule.tensors().all(has)
 }

@@ -1,0 +1,119 @@
+//! Built-in models, partitioned by hand and at random.
+
+use meshwright::interpret::{Options, Tensor, evaluate, generate};
+use meshwright::lower::{Step, Ways, defer, estimate, lower};
+use meshwright::models::Model;
+use meshwright::program::{Op, Program};
+use meshwright::shard::{Layout, Mesh, expand};
+
+use crate::case::{compare, decide};
+use crate::random::Random;
+
+/// One preset of each family.
+const PRESETS: [&str; 13] = [
+    "bert-base",
+    "gns",
+    "gpt2",
+    "it32",
+    "llama2-7b",
+    "mlp",
+    "mixtral-8x7b",
+    "moe-380m",
+    "t5-large",
+    "t32",
+    "unet",
+    "vit-l16",
+    "wresnet-250m",
+];
+
+/// What makes a model small.
+const SMALL: [(&str, &str); 22] = [
+    ("batch", "4"),
+    ("channels", "4"),
+    ("classes", "6"),
+    ("decoder_layers", "1"),
+    ("edges", "12"),
+    ("expert_group", "8"),
+    ("experts", "4"),
+    ("ffn", "16"),
+    ("head_width", "4"),
+    ("heads", "4"),
+    ("hidden", "16"),
+    ("image", "32"),
+    ("kv_heads", "2"),
+    ("layers", "1"),
+    ("nodes", "6"),
+    ("optimizer", "sgd"),
+    ("patch", "8"),
+    ("seq", "4"),
+    ("steps", "2"),
+    ("target_seq", "4"),
+    ("vocab", "12"),
+    ("width", "1"),
+];
+
+fn small(name: &str) -> Program {
+    let mut model = Model::preset(name).unwrap_or_else(|| panic!("there is no preset `{name}`"));
+    let keys = model.family.keys();
+    for (key, value) in SMALL {
+        if keys.contains(&key) {
+            model.set(key, value).expect("a value of the key");
+        }
+    }
+    if name == "unet" {
+        // Its norms have groups of 32 channels.
+        model.set("channels", "32").and(model.set("image", "8")).expect("values of the keys");
+    }
+    let program = model.build().unwrap_or_else(|error| panic!("{name}: {error}"));
+    expand(&program)
+}
+
+fn arguments(program: &Program) -> Vec<Tensor> {
+    let types = program.body().arguments.iter().map(|&value| program.ty(value));
+    types.zip(0..).map(|(ty, seed)| generate(ty, seed)).collect()
+}
+
+#[test]
+fn models_cut_at_random_compute_the_same() {
+    let rounds = if std::env::var_os("LONG").is_some() { 200 } else { 3 };
+    for name in PRESETS {
+        let program = small(name);
+        let arguments = arguments(&program);
+        let expected = evaluate(&program, &arguments, Options { wide: true });
+        let expected = expected.unwrap_or_else(|error| panic!("{name}: {}", error.message)).results;
+        for seed in 0..rounds {
+            let mut random = Random::new(seed);
+            let mesh = Mesh::parse(random.pick(&["a=2,b=2", "a=4", "a=2,b=3"])).expect("the mesh is sound");
+            let mut layout = Layout::new(&program, mesh.clone());
+            decide(&mut layout, &mut random, usize::MAX);
+            let mut ways = Ways::new(&mesh, &estimate);
+            defer(&mut layout, &mut ways);
+            if let Err(message) = compare(&layout, &mut ways, &arguments, &expected) {
+                let summary: Vec<&str> = message.lines().take(3).collect();
+                panic!("{name}, seed {seed}, on {mesh}: {}", summary.join("\n"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_data_parallel_resnet_gathers_nothing() {
+    let program = small("wresnet-250m");
+    assert!(!program.ops.iter().any(|(_, op)| matches!(op.op, Op::BatchNormGrad(_) | Op::BatchNormTraining(_))));
+    let mesh = Mesh::parse("data=2").expect("the mesh is sound");
+    let mut layout = Layout::new(&program, mesh.clone());
+    for (&value, argument) in program.body().arguments.iter().zip(&program.arguments) {
+        if argument.name.starts_with("batch.") {
+            layout.cut(value, 0, mesh.pieces(0)[0]);
+        }
+    }
+    layout.propagate();
+    let mut ways = Ways::new(&mesh, &estimate);
+    defer(&mut layout, &mut ways);
+    let local = lower(&layout, &mut ways).expect("the layout can be lowered");
+    let steps = || local.reshards.iter().flat_map(|reshard| &reshard.moves).map(|next| &next.step);
+    assert!(steps().count() > 0);
+    let others: Vec<&Step> =
+        steps().filter(|step| !matches!(step, Step::AllReduce { .. } | Step::Spread { .. })).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
