@@ -105,7 +105,11 @@ impl File {
     fn refuse(&self, error: &TacticError) -> Error {
         match error.number.and_then(|number| self.spans.get(number)) {
             Some(span) => {
-                let message = format!("tactic `{}`: {}", error.tactic, error.message);
+                // A tactic without a name is told by its number.
+                let is_numbered = error.tactic.starts_with("tactic ");
+                let quote = if is_numbered { "" } else { "`" };
+                let kind = if is_numbered { "" } else { "tactic " };
+                let message = format!("{kind}{quote}{}{quote}: {}", error.tactic, error.message);
                 self.tell(self.find(&error.message, span), message, error.hint.clone())
             }
             None => Error::new(format!("{}: {}", error.tactic, error.message)).maybe_hint(error.hint.clone()),
@@ -118,10 +122,9 @@ impl File {
         let next = self.spans.iter().map(|other| other.start).find(|&start| start > span.start);
         let end = next.unwrap_or(text.len());
         let literal = message.split('`').nth(1).filter(|literal| !literal.is_empty());
-        let found = literal.and_then(|literal| {
-            let quoted = format!("\"{literal}\"");
-            text[span.start..end].find(&quoted).map(|at| span.start + at..span.start + at + quoted.len())
-        });
+        let find =
+            |words: &str| text[span.start..end].find(words).map(|at| span.start + at..span.start + at + words.len());
+        let found = literal.and_then(|literal| find(&format!("\"{literal}\"")).or_else(|| find(literal)));
         found.unwrap_or_else(|| span.clone())
     }
 

@@ -5,7 +5,7 @@ use meshwright::interpret::{
     Difference, EvaluateError, Options, check_sizes, difference, evaluate, evaluate_partitioned, generate_arguments,
 };
 use meshwright::lower::LocalProgram;
-use meshwright::program::{DType, Program};
+use meshwright::program::{DType, Program, ValueId};
 use serde_json::json;
 
 use crate::error::{Answer, Error};
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     seed: u64,
     /// Largest difference that counts as equal, relative to the largest magnitude in the same result
     /// [default: 1e-9, or what the element types allow with `--narrow`]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     tolerance: Option<f64>,
     /// Round floats to their own types as engines do, instead of computing in f64 throughout
     #[arg(long)]
@@ -50,8 +50,9 @@ Examples:
 /// Each device is a thread with its own memory.
 const MAXIMUM_DEVICES: usize = 256;
 
-/// More elements than this on all devices together are refused: each takes eight bytes.
-const MAXIMUM_ELEMENTS: usize = 1 << 31;
+/// More elements than this, on one device or on all together, are refused: each takes eight bytes, and
+/// there are inputs and results of both programs at a time.
+const MAXIMUM_ELEMENTS: usize = 1 << 27;
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(tolerance) = arguments.tolerance.filter(|tolerance| !tolerance.is_finite() || *tolerance < 0.0) {
@@ -59,7 +60,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     }
     let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
     let program = &schedule.model.program;
-    check_sizes(program).map_err(|error| too_large(refused(program, &error)))?;
+    check_elements(program, 1)?;
     if schedule.mesh.devices() > MAXIMUM_DEVICES {
         let devices = count(schedule.mesh.devices());
         return Err(Error::new(format!(
@@ -68,7 +69,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         .hint("verify the same tactics on a smaller mesh"));
     }
     let partitioned = schedule.partition()?;
-    check_local(&partitioned.local)?;
+    check_elements(&partitioned.local.program, schedule.mesh.devices())?;
     let verdict = compare(program, &partitioned.local, arguments)?;
     if arguments.json {
         output::print_json(&verdict.to_json())?;
@@ -78,19 +79,18 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     Ok(if verdict.is_equal() { Answer::Yes } else { Answer::No })
 }
 
-fn too_large(error: Error) -> Error {
-    error.hint("verify a smaller one: `--set` changes the sizes of a preset")
-}
-
-/// Arguments that are not cut are there as often as there are devices.
-fn check_local(local: &LocalProgram) -> Result<(), Error> {
-    let program = &local.program;
-    check_sizes(program).map_err(|error| too_large(refused(program, &error)))?;
-    let own: usize = program.body().arguments.iter().map(|&value| program.ty(value).elements()).sum();
-    let all = own.saturating_mul(local.mesh.devices());
-    if all > MAXIMUM_ELEMENTS {
-        let message = format!("the arguments of all devices have {} elements, too many to be evaluated", count(all));
-        return Err(too_large(Error::new(message)));
+/// Refuses what would fill the memory: on all devices together, every argument and the largest value.
+fn check_elements(program: &Program, devices: usize) -> Result<(), Error> {
+    let hint = "verify a smaller one: `--set` changes the sizes of a preset";
+    check_sizes(program).map_err(|error| refused(program, &error).hint(hint))?;
+    let elements = |value: ValueId| program.ty(value).elements();
+    let arguments: usize = program.body().arguments.iter().map(|&value| elements(value)).sum();
+    let largest = program.values.ids().map(elements).max().unwrap_or(0);
+    let total = arguments.saturating_add(largest).saturating_mul(devices);
+    if total > MAXIMUM_ELEMENTS {
+        let on = if devices > 1 { format!(" on {devices} devices") } else { String::new() };
+        let message = format!("the model has {} elements{on} at a time, too many to be evaluated", count(total));
+        return Err(Error::new(message).hint(hint));
     }
     Ok(())
 }

@@ -86,12 +86,13 @@ fn presets_find_tensors_by_what_they_are_for() {
     let small = [("layers", "2"), ("hidden", "16"), ("heads", "4"), ("kv_heads", "4"), ("ffn", "32"), ("seq", "8")];
     let small = [&small[..], &[("vocab", "64"), ("batch", "8")]].concat();
     let program = build("llama2-7b", &small);
-    let check = |preset: (&str, &str), expected: &[(&str, &str)]| {
-        let partitioned = partition(&program, "data=2,model=4", &presets(&[preset]));
+    let check_all = |list: &[(&str, &str)], expected: &[(&str, &str)]| {
+        let partitioned = partition(&program, "data=2,model=4", &presets(list));
         for (name, sharding) in expected {
             check_stored(&program, &partitioned, name, sharding);
         }
     };
+    let check = |preset, expected: &[(&str, &str)]| check_all(&[preset], expected);
     check(DATA, &[("batch.tokens", "[{data}, {}]"), ("params.embedding", "[{}, {}]")]);
     check(("model", "sequence"), &[("batch.tokens", "[{}, {model}]"), ("batch.targets", "[{}, {model}]")]);
     check(
@@ -107,9 +108,12 @@ fn presets_find_tensors_by_what_they_are_for() {
     );
     check(("model", "vocab"), &[("params.embedding", "[{model}, {}]"), ("params.head.weight", "[{}, {model}]")]);
     let state = ("opt.m.layers.0.mlp.up.weight", "[{data}, {}]");
-    check(("data", "zero1"), &[("params.layers.0.mlp.up.weight", "[{}, {}]"), state]);
-    check(ZERO2, &[("params.layers.0.mlp.up.weight", "[{}, {}]"), state]);
-    check(ZERO3, &[("params.layers.0.mlp.up.weight", "[{data}, {}]"), state, ("params.norm.scale", "[{}]")]);
+    check_all(&[DATA, ("data", "zero1")], &[("params.layers.0.mlp.up.weight", "[{}, {}]"), state]);
+    check_all(&[DATA, ZERO2], &[("params.layers.0.mlp.up.weight", "[{}, {}]"), state]);
+    check_all(
+        &[DATA, ZERO3],
+        &[("params.layers.0.mlp.up.weight", "[{data}, {}]"), state, ("params.norm.scale", "[{}]")],
+    );
 }
 
 #[test]

@@ -84,8 +84,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     match (emitted, &arguments.output) {
         (Some(text), None) => {
             output::print(text.as_bytes())?;
-            // Whoever reads the program from a pipe still sees what it costs.
-            if io::stderr().is_terminal() && !io::stdout().is_terminal() {
+            // People see what it costs, programs read nothing but the program.
+            if io::stderr().is_terminal() {
                 tell(summary.to_text(terminal_width(), arguments.all).trim_end());
             }
             return Ok(Answer::Yes);

@@ -217,8 +217,8 @@ impl Summary<'_> {
         for kind in &kinds[..shown] {
             let head = format!("{:>9}  {:>5}", size(kind.bytes as usize), format!("x{}", count(kind.times)));
             let indent = " ".repeat(head.width());
-            text += &flow(&head, &indent, &[&kind.title, &kind.place], width);
-            text += &flow(&indent, &indent, &[&format!("{} → {}", kind.from, kind.to), &kind.steps], width);
+            text += &flow(&head, &indent, [&kind.title, &kind.place], " ", width);
+            text += &flow(&indent, &indent, [&format!("{} → {}", kind.from, kind.to), &kind.steps], "  ", width);
             let indent = indent + "  ";
             text += &paragraph(&kind.reason, &indent, &indent, width);
         }
@@ -364,19 +364,11 @@ fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> String {
     text + &line + "\n"
 }
 
-/// Fields side by side behind a head, in as many lines as they need.
-fn flow(head: &str, indent: &str, fields: &[&str], width: usize) -> String {
-    let mut text = String::new();
-    let mut line = head.to_owned();
-    let mut is_empty = true;
-    for field in fields.iter().filter(|field| !field.is_empty()) {
-        if !is_empty && line.width() + 2 + field.width() > width {
-            text += &(line + "\n");
-            line = indent.to_owned();
-        }
-        line += "  ";
-        line += field;
-        is_empty = false;
+/// Two fields side by side behind a head, or below each other where there is no room.
+fn flow(head: &str, indent: &str, [first, second]: [&str; 2], gap: &str, width: usize) -> String {
+    let line = format!("{head}  {first}{gap}{second}");
+    if line.width() <= width || second.is_empty() {
+        return line.trim_end().to_owned() + "\n";
     }
-    text + &line + "\n"
+    format!("{head}  {first}\n{indent}  {second}\n")
 }

@@ -193,7 +193,9 @@ impl<'l, 'p> Explainer<'l, 'p> {
         let Some((op, operand)) = self.reduced_operand(value, piece) else { return String::new() };
         let operand = self.program.ops[op].operands[operand];
         let tactic = self.tactic(operand, piece);
-        if let Some(argument) = self.sources[operand.index()] {
+        // Of inputs it matters more which dimension it is.
+        let stored = self.sources[operand.index()].filter(|&argument| self.classes[argument] != ArgumentClass::Input);
+        if let Some(argument) = stored {
             return format!(", which cuts {}{tactic}", self.argument(argument));
         }
         match self.cut_input(operand, piece) {
