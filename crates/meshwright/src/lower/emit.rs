@@ -173,13 +173,13 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
     /// The scope of the innermost loop in time that a tile is made in, or what is gathered for one
     /// trip only.
     fn loop_of(&self, wanted: &Sharding, moves: &[Move]) -> u32 {
-        let cut = wanted.cut();
+        let used = wanted.used();
         let is_eager = |next: &Move| match &next.step {
             Step::AllGather { pieces, .. } => pieces.iter().any(|&piece| self.layout.eager.contains(piece)),
             _ => false,
         };
         let gathers = moves.iter().any(is_eager);
-        let is_tile = |axis: usize| self.mesh.pieces(axis).iter().any(|&piece| cut.contains(piece));
+        let is_tile = |axis: usize| self.mesh.pieces(axis).iter().any(|&piece| used.contains(piece));
         let depth =
             self.scopes.iter().rposition(|scope| scope.counter.is_some_and(|(axis, _)| gathers || is_tile(axis)));
         depth.unwrap_or(0) as u32

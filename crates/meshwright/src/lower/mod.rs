@@ -65,11 +65,18 @@ pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout
     let mut layout = layout.clone();
     let mesh = layout.mesh.clone();
     let mut ways = Ways::new(&mesh, price);
+    let mut stripped: Vec<(OpId, PieceSet)> = Vec::new();
     loop {
         let mut decided = layout.clone();
         defer(&mut decided, &mut ways);
         match unlevel(&decided, &mut ways) {
-            Some((op, pieces)) => layout.strip(op, pieces),
+            Some(loose) if stripped.contains(&loose) => {
+                return Err(format!("{} cannot be cut in time, nor run whole", loose.0));
+            }
+            Some((op, pieces)) => {
+                layout.strip(op, pieces);
+                stripped.push((op, pieces));
+            }
             None => {
                 let local = lower(&decided, &mut ways)?;
                 return Ok((decided, local));

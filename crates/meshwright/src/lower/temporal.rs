@@ -20,7 +20,10 @@ pub(super) fn find_unlevel(emitter: &Emitter<'_, '_, '_>) -> Option<(OpId, Piece
         emitter.old.body().ops.iter().copied().filter(|&op| is_tie(&emitter.old.ops[op].op)).collect();
     for axis in temporal {
         for &op in &controls {
-            let is_needed_early = emitter.old.ops[op].regions.iter().any(|&region| emitter.needs_early(axis, region));
+            let mut inside = FxHashSet::default();
+            emitter.collect_inside(op, &mut inside);
+            let regions = &emitter.old.ops[op].regions;
+            let is_needed_early = regions.iter().any(|&region| emitter.needs_early(axis, region, &inside));
             if is_needed_early {
                 return Some((op, PieceSet::of(&emitter.mesh.pieces(axis))));
             }
@@ -30,34 +33,46 @@ pub(super) fn find_unlevel(emitter: &Emitter<'_, '_, '_>) -> Option<(OpId, Piece
 }
 
 impl Emitter<'_, '_, '_> {
-    /// Whether a region needs something whole that is made in it as a tile or a sum over an axis.
-    fn needs_early(&self, axis: usize, region: RegionId) -> bool {
+    /// The values that are made inside of an op.
+    fn collect_inside(&self, op: OpId, inside: &mut FxHashSet<ValueId>) {
+        for &region in &self.old.ops[op].regions {
+            let region = &self.old.regions[region];
+            inside.extend(&region.arguments);
+            for &inner in &region.ops {
+                inside.extend(&self.old.ops[inner].results);
+                self.collect_inside(inner, inside);
+            }
+        }
+    }
+
+    /// Whether a region needs something whole that is made inside as a tile or a sum over an axis.
+    fn needs_early(&self, axis: usize, region: RegionId, inside: &FxHashSet<ValueId>) -> bool {
         let region = &self.old.regions[region];
-        region.ops.iter().any(|&op| {
-            let early = self.reads(op).iter().any(|(value, wanted)| !self.lies_on_axis_as(axis, *value, wanted));
+        let is_early =
+            |value: ValueId, wanted: &Sharding| inside.contains(&value) && !self.lies_on_axis_as(axis, value, wanted);
+        let reads_early = |&op: &OpId| {
             let operation = &self.old.ops[op];
-            early || is_tie(&operation.op) && operation.regions.iter().any(|&inner| self.needs_early(axis, inner))
-        }) || region.results.iter().any(|&result| !self.lies_on_axis_as(axis, result, self.layout.sharding(result)))
+            let inner = |&region: &RegionId| self.needs_early(axis, region, inside);
+            self.reads(op).iter().any(|(value, wanted)| is_early(*value, wanted))
+                || is_tie(&operation.op) && operation.regions.iter().any(inner)
+        };
+        region.ops.iter().any(reads_early)
+            || region.results.iter().any(|&result| is_early(result, self.layout.sharding(result)))
     }
 
     /// Whether a value is made with the same cuts along an axis as are wanted. Whole values can be
     /// sliced anywhere.
     fn lies_on_axis_as(&self, axis: usize, value: ValueId, wanted: &Sharding) -> bool {
         let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
-        let made = match self.old.producer(value) {
-            _ if self.layout.is_free(value) => return true,
-            Some(op) => return self.is_same_on(axis, op, value, wanted) || self.made_whole(axis, op, value),
-            None => self.layout.sharding(value),
-        };
+        if self.layout.is_free(value) {
+            return true;
+        }
+        if let Some(op) = self.old.producer(value) {
+            return self.is_same_on(axis, op, value, wanted) || self.made_whole(axis, op, value);
+        }
+        let made = self.layout.sharding(value);
         let is_whole = !made.dims.iter().flatten().chain(&made.partial).any(on_axis);
-        let same = |made: &[Piece], wanted: &[Piece]| {
-            made.iter().filter(|p| on_axis(p)).eq(wanted.iter().filter(|p| on_axis(p)))
-        };
-        let is_outer = self.old.body().arguments.contains(&value);
-        is_outer
-            || is_whole
-            || same(&made.partial, &wanted.partial)
-                && made.dims.iter().zip(&wanted.dims).all(|(made, wanted)| same(made, wanted))
+        is_whole || self.are_alike_on(axis, made, wanted)
     }
 
     fn made_whole(&self, axis: usize, op: OpId, value: ValueId) -> bool {
@@ -250,7 +265,11 @@ impl Emitter<'_, '_, '_> {
             return lies.clone();
         }
         let partial = lies.partial.iter().copied().filter(|&piece| self.mesh.axis_of(piece) == axis).collect();
-        Sharding { dims: wanted.dims, partial, reduction: lies.reduction }
+        Sharding {
+            dims: without_axis(&wanted, |piece| self.mesh.axis_of(*piece) == axis).dims,
+            partial,
+            reduction: lies.reduction,
+        }
     }
 
     /// Finishes a sum that has left its last loop.
@@ -430,12 +449,16 @@ impl Emitter<'_, '_, '_> {
     /// Whether a value is needed as it is made, as far as an axis is concerned.
     fn is_same_on(&self, axis: usize, maker: OpId, value: ValueId, wanted: &Sharding) -> bool {
         let Some(index) = self.old.ops[maker].results.iter().position(|&result| result == value) else { return false };
-        let produced = &self.layout.produced(maker)[index];
-        let on_axis = |pieces: &[Piece]| -> PieceSet {
-            pieces.iter().copied().filter(|&piece| self.mesh.axis_of(piece) == axis).collect()
-        };
-        let same = |made: &[Piece], wanted: &[Piece]| on_axis(made) == on_axis(wanted);
-        same(&produced.partial, &wanted.partial)
-            && produced.dims.iter().zip(&wanted.dims).all(|(made, wanted)| same(made, wanted))
+        self.are_alike_on(axis, &self.layout.produced(maker)[index], wanted)
+    }
+
+    /// Whether two shardings have the same tiles and sums along an axis. Tiles are the same only where
+    /// what they are cut from is.
+    fn are_alike_on(&self, axis: usize, made: &Sharding, wanted: &Sharding) -> bool {
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        let is_tile = |pieces: &[Piece]| pieces.iter().any(on_axis);
+        let same_tile = |made: &[Piece], wanted: &[Piece]| made == wanted || !is_tile(made) && !is_tile(wanted);
+        is_tile(&made.partial) == is_tile(&wanted.partial)
+            && made.dims.iter().zip(&wanted.dims).all(|(made, wanted)| same_tile(made, wanted))
     }
 }

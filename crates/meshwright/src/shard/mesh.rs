@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 /// Named axes with sizes. Devices are numbered row-major over the spatial axes in the order given.
 ///
-/// Every axis is made of *pieces*, one per prime factor of its size, the most significant first. A
-/// sharding is written in pieces, so a part of an axis (Shardy's sub-axis) is nothing special: it is
+/// Every axis is made of *pieces*, one per prime factor of its size, the most significant first; an
+/// axis in time is one piece. A sharding is written in pieces, so a part of an axis (Shardy's sub-axis) is nothing special: it is
 /// some of the pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh {
@@ -80,7 +80,9 @@ impl Mesh {
         for (index, axis) in axes.iter().enumerate() {
             let mut step_stride = axis.size;
             let stride = if axis.temporal { &mut step_stride } else { &mut device_stride };
-            for size in prime_factors(axis.size) {
+            // A loop is over the whole axis or not at all.
+            let sizes = if axis.temporal { vec![axis.size] } else { prime_factors(axis.size) };
+            for size in sizes.into_iter().filter(|&size| size > 1) {
                 *stride /= size;
                 pieces.push(PieceInfo { axis: index, size, stride: *stride });
             }
@@ -149,13 +151,11 @@ impl Mesh {
     }
 
     /// Whether a piece may cut the parts that others have cut from a dimension. Slices in time are cut
-    /// from what a device has, so they are the innermost, and they are equal.
+    /// from what a device has, so they are the innermost; they are equal, and along one axis only.
     pub fn may_follow(&self, pieces: &[Piece], piece: Piece, size: usize) -> bool {
         let after_time = pieces.last().is_some_and(|&last| self.is_temporal(last));
-        match self.is_temporal(piece) {
-            true => size.is_multiple_of(self.product(pieces) * self.size(piece)),
-            false => !after_time,
-        }
+        let divides = size.is_multiple_of(self.product(pieces) * self.size(piece));
+        !after_time && (divides || !self.is_temporal(piece))
     }
 
     /// Where a device stands along spatial pieces, the first the most significant.
