@@ -66,7 +66,7 @@ fn a_llama_costs_what_its_structure_says() {
 
 /// Nine parameters a layer, four of them matrices, and an embedding and a vector outside.
 #[test]
-fn the_transformers_of_partir_cost_what_its_authors_report() {
+fn the_transformers_of_partir_cost_what_their_structure_says() {
     let t32 = build("t32", &[]);
     check_counts(&t32, &[(DATA, [0, 290, 0]), (MEGATRON, [0, 418, 0]), (ZERO2, [129, 289, 129])]);
     check_counts(&t32, &[(MEGATRON, [0, 128, 0])]);
