@@ -205,15 +205,15 @@ impl Summary<'_> {
         if total == 0 {
             return String::new();
         }
-        let shown = if all { kinds.len() } else { SHOWN.min(kinds.len()) };
-        let mut text = format!("reshards: {} of {}\n", counted(total, "value"), counted(kinds.len(), "kind"));
-        if shown < kinds.len() {
-            text = format!(
-                "reshards: the {shown} dearest of {}, {}; `--all` shows the rest\n",
-                counted(kinds.len(), "kind"),
-                counted(total, "value")
-            );
-        }
+        // What moves nothing between devices is of interest to few.
+        let moving = kinds.iter().filter(|kind| kind.bytes > 0.0).count();
+        let shown = if all { kinds.len() } else { SHOWN.min(moving) };
+        let (values, of) = (counted(total, "value"), counted(kinds.len(), "kind"));
+        let mut text = match shown {
+            shown if shown == kinds.len() => format!("reshards: {values} of {of}\n"),
+            0 => format!("reshards: {values} of {of}, none of which is sent; `--all` shows them\n"),
+            shown => format!("reshards: the {shown} dearest of {of}, {values}; `--all` shows the rest\n"),
+        };
         for kind in &kinds[..shown] {
             let head = format!("{:>9}  {:>5}", size(kind.bytes as usize), format!("x{}", count(kind.times)));
             let indent = " ".repeat(head.width());

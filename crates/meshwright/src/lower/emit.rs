@@ -162,11 +162,13 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         };
         let scope = self.homes[old.index()].max(source.scope).max(self.loop_of(wanted, &moves));
         let inner = self.scopes.split_off(scope as usize + 1);
+        let counters = self.scopes.iter().filter_map(|scope| scope.counter);
+        let times = counters.map(|(axis, _)| self.mesh.axes[axis].size).product();
         let value = self.walk(old, &source, &moves, wanted);
         self.scopes.extend(inner);
         let value = value?;
         self.add_version(old, Version { sharding: wanted.clone(), value, scope, phase });
-        self.reshards.push(Reshard { value: old, reason, from: source.sharding, moves });
+        self.reshards.push(Reshard { value: old, reason, from: source.sharding, moves, times });
         Ok(value)
     }
 

@@ -63,7 +63,7 @@ impl<'l, 'p> Explainer<'l, 'p> {
             Reason::Made { by } | Reason::Read { by } => Some(by),
             Reason::Stored { .. } => self.program.producer(reshard.value),
         };
-        let times = self.trips[self.home(reshard.value).index()];
+        let times = reshard.times.saturating_mul(self.trips[self.home(reshard.value).index()]);
         Explanation { op, reason: self.reason(reshard), bytes: times as f64 * self.bytes(reshard) }
     }
 

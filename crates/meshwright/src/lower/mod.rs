@@ -46,6 +46,8 @@ pub struct Reshard {
     pub reason: Reason,
     pub from: Sharding,
     pub moves: Vec<Move>,
+    /// How often loops over axes in time repeat it.
+    pub times: usize,
 }
 
 /// Why a value is resharded.

@@ -136,7 +136,7 @@ impl Mesh {
         self.pieces[piece.0 as usize].size
     }
 
-    /// See [`PieceInfo::stride`].
+    /// See `PieceInfo::stride`.
     pub fn stride(&self, piece: Piece) -> usize {
         self.pieces[piece.0 as usize].stride
     }

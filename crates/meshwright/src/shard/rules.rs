@@ -13,7 +13,7 @@ use crate::program::{
 };
 
 /// The rule of an op. Ops that only pass values on (barriers, branches, loops) tie each operand to
-/// its result instead and have none; see [`ties`](super::ties).
+/// its result instead and have none; see `ties`.
 pub fn rule(program: &Program, op: OpId) -> Rule {
     let operation = &program.ops[op];
     let draft = Draft::new(program, operation);

@@ -11,7 +11,7 @@ pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, Partitioned, partition};
 pub use pattern::Pattern;
 
-use crate::program::{Id, Program, ValueId};
+use crate::program::{Id, OpId, Program, ValueId};
 use crate::shard::{Layout, Mesh, PieceSet, Pieces};
 
 /// One step of a schedule. Tactics apply in order; what an earlier one decided stays.
@@ -98,8 +98,11 @@ pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Ve
     layout.begin_tactic(number);
     for action in &tactic.actions {
         match action {
-            // Done to the program before it is laid out.
-            Action::Remat(_) => continue,
+            Action::Remat(pattern) => {
+                // Done to the program before it is laid out.
+                scoped(layout.program, pattern).map_err(fail)?;
+                continue;
+            }
             Action::Split { pattern, .. } => notes.extend(split(layout, pattern).map_err(fail)?),
             Action::KeepWhole(pattern) => {
                 let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
@@ -158,17 +161,25 @@ fn named(program: &Program, pattern: &Pattern) -> Result<Vec<ValueId>, Problem> 
 }
 
 fn keep_whole(layout: &mut Layout<'_>, pattern: &Pattern, pieces: &[crate::shard::Piece]) -> Result<(), Problem> {
-    let program = layout.program;
+    for op in scoped(layout.program, pattern)? {
+        layout.block_op(op, PieceSet::of(pieces));
+    }
+    Ok(())
+}
+
+/// The ops in scopes that fit.
+fn scoped(program: &Program, pattern: &Pattern) -> Result<Vec<OpId>, Problem> {
     let fits = |scope: &str| pattern.scope(scope).is_some();
     let fitting: Vec<bool> = program.locations.iter().map(|(_, location)| fits(&location.scope)).collect();
-    let mut found = false;
-    for (op, operation) in program.ops.iter() {
-        if fitting[operation.location.index()] {
-            layout.block_op(op, PieceSet::of(pieces));
-            found = true;
-        }
+    let ops: Vec<OpId> =
+        program.ops.iter().filter(|(_, operation)| fitting[operation.location.index()]).map(|(op, _)| op).collect();
+    if ops.is_empty() {
+        let known = program.ops.iter().map(|(_, operation)| &program.locations[operation.location].scope);
+        let known = known.filter(|scope| !scope.is_empty() && !scope.contains('(')).max_by_key(|scope| scope.len());
+        let hint = known.map(|scope| format!("scopes are like `{scope}`; `print --locations` shows them all"));
+        return Err((format!("no operation is in a scope `{}`", pattern.text()), hint));
     }
-    if found { Ok(()) } else { Err((format!("no operation is in a scope `{}`", pattern.text()), None)) }
+    Ok(ops)
 }
 
 fn tile(
