@@ -39,10 +39,9 @@ impl Layout<'_> {
                 let follows = self.strategy(op).sharding(rule, &self.mesh, labels);
                 for (dim, pieces) in self.sharding(value).dims.iter().enumerate() {
                     let lost = pieces.iter().copied().find(|piece| {
-                        used.contains(*piece)
-                            && !follows.dims[dim].contains(piece)
-                            && !(is_result && self.is_reduced(op, *piece))
-                            && !labels[dim].iter().any(|&factor| self.blocked_on(op, factor).contains(*piece))
+                        let is_finished = is_result && self.is_reduced(op, *piece);
+                        let is_blocked = labels[dim].iter().any(|&factor| self.blocked_on(op, factor).contains(*piece));
+                        used.contains(*piece) && !follows.dims[dim].contains(piece) && !is_finished && !is_blocked
                     });
                     let Some(piece) = lost else { continue };
                     let axis = self.mesh.axis_of(piece);

@@ -53,11 +53,11 @@ fn find_groups(program: &Program, patterns: &[&Pattern]) -> Vec<Group> {
         }
         members[number].push(op);
     }
-    members.into_iter().filter_map(|ops| needed(program, &forward, ops)).collect()
+    members.iter().filter_map(|ops| needed(program, &forward, ops)).collect()
 }
 
 /// The part of a group that the backward pass needs, if it needs any.
-fn needed(program: &Program, forward: &[bool], ops: Vec<OpId>) -> Option<Group> {
+fn needed(program: &Program, forward: &[bool], ops: &[OpId]) -> Option<Group> {
     let inside: FxHashSet<OpId> = ops.iter().copied().collect();
     let made: FxHashSet<ValueId> = ops.iter().flat_map(|&op| program.ops[op].results.iter().copied()).collect();
     let mut kept: FxHashSet<ValueId> = program.body().results.iter().copied().collect();
