@@ -121,7 +121,7 @@ fn attention_inputs(generator: &mut Generator, variant: usize) -> Inputs {
         let entry = generator.value(DType::F32, &shape);
         values.push(generator.bounded(entry, 0.0, 2.0).value);
     }
-    let bias = variant % 4 != 0;
+    let bias = !variant.is_multiple_of(4);
     let float_bias = variant % 4 >= 2;
     if bias {
         let scores = [batch, heads, queries, keys];
