@@ -1,5 +1,5 @@
 // mesh: model=2
-// tile: model arg 1 = dim 1
+// tile: model %1 = dim 1
 func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %v: tensor<6x4xf32>) -> tensor<8x4xf32> {
   %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
   %t = stablehlo.tanh %h : tensor<8x6xf32>

@@ -1,6 +1,6 @@
 // mesh: a=2,b=2
-// tile: a arg 0 = dim 0
-// tile: b arg 0 = dim 1
+// tile: a %0 = dim 0
+// tile: b %0 = dim 1
 func.func @main(%table: tensor<10x4xf32>, %places: tensor<3x2xi32>) -> tensor<3x4xf32> {
   %lookup = "stablehlo.gather"(%table, %places) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
     start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<10x4xf32>, tensor<3x2xi32>) -> tensor<3x4xf32>

@@ -1,5 +1,5 @@
 // mesh: a=2
-// tile: a arg 0 = dim 0
+// tile: a %0 = dim 0
 func.func @main(%x: tensor<5x3xf32>, %s: tensor<f32>) -> tensor<3xf32> {
   %m = stablehlo.reduce(%x init: %s) applies stablehlo.maximum across dimensions = [0] : (tensor<5x3xf32>, tensor<f32>) -> tensor<3xf32>
   return %m : tensor<3xf32>

@@ -1,5 +1,5 @@
 // mesh: a=2
-// tile: a arg 0 = dim 0
+// tile: a %0 = dim 0
 func.func @main(%x: tensor<4x3xf32>, %f: tensor<3xf32>) -> tensor<4x3xf32> {
   %trained, %mean, %variance = "stablehlo.batch_norm_training"(%x, %f, %f) <{epsilon = 0.1 : f32, feature_index = 1 : i64}>
     : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>)

@@ -1,6 +1,6 @@
 // mesh: a=2
-// tile: a arg 0 = dim 1
-// tile: a arg 2 = dim 1
+// tile: a %0 = dim 1
+// tile: a %2 = dim 1
 func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %y: tensor<8x2xf32>, %v: tensor<2x6xf32>) -> tensor<8x6xf32> {
   %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
   %q = stablehlo.dot_general %y, %v, contracting_dims = [1] x [0] : (tensor<8x2xf32>, tensor<2x6xf32>) -> tensor<8x6xf32>

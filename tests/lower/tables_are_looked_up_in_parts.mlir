@@ -1,5 +1,5 @@
 // mesh: a=2
-// tile: a arg 0 = dim 0
+// tile: a %0 = dim 0
 func.func @main(%table: tensor<10x4xf32>, %tokens: tensor<3xi32>) -> tensor<3x4xf32> {
   %lookup = "stablehlo.gather"(%table, %tokens) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
     start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<10x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>

@@ -1,5 +1,5 @@
 // mesh: data=2
-// tile: data arg 0 = dim 0
+// tile: data %0 = dim 0
 func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %y: tensor<8x6xf32>) -> (tensor<f32>, tensor<4x6xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>

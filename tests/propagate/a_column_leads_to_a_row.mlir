@@ -1,6 +1,6 @@
 // mesh: data=2,model=4
-// tile: data arg 0 = dim 0
-// tile: model arg 1 = dim 1
+// tile: data %0 = dim 0
+// tile: model %1 = dim 1
 func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %v: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %t = stablehlo.tanh %h : tensor<8x8xf32>

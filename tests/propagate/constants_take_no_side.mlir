@@ -1,6 +1,6 @@
 // mesh: a=2,b=2
-// tile: a arg 0 = dim 0
-// tile: b arg 1 = dim 0
+// tile: a %0 = dim 0
+// tile: b %1 = dim 0
 func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
   %half = stablehlo.constant dense<0.5> : tensor<4x6xf32>
   %p = stablehlo.multiply %x, %half : tensor<4x6xf32>

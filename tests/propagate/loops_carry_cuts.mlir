@@ -1,5 +1,5 @@
 // mesh: a=2
-// tile: a arg 0 = dim 0
+// tile: a %0 = dim 0
 func.func @main(%x: tensor<4x3xf32>, %w: tensor<3x3xf32>) -> tensor<4x3xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %0:2 = stablehlo.while(%i = %zero, %h = %x) : tensor<i32>, tensor<4x3xf32>

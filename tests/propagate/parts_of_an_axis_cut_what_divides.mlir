@@ -1,5 +1,5 @@
 // mesh: a=6
-// tile: a arg 0 = dim 0
+// tile: a %0 = dim 0
 func.func @main(%x: tensor<12xf32>) -> (tensor<2x6xf32>, tensor<4x3xf32>) {
   %two = stablehlo.reshape %x : (tensor<12xf32>) -> tensor<2x6xf32>
   %four = stablehlo.reshape %x : (tensor<12xf32>) -> tensor<4x3xf32>

@@ -13,7 +13,8 @@
 //! - `state`: what the arguments are for and which results replace them
 //!
 //! A layout is made by comments at the beginning: `// mesh: data=2,model=4`, then any number of
-//! `// tile: data arg 0 = dim 1`, each of which is propagated before the next.
+//! `// tile: data %0 = dim 1`, each of which is propagated before the next. Values have the numbers with
+//! which they are printed.
 
 use std::fmt::Write;
 use std::fs;
@@ -171,11 +172,11 @@ fn layout<'p>(source: &str, program: &'p Program) -> Result<Layout<'p>, Failed> 
     let mesh = source.lines().find_map(|line| line.strip_prefix("// mesh: ")).ok_or("there is no mesh")?;
     let mut layout = Layout::new(program, Mesh::parse(mesh)?);
     for tile in source.lines().filter_map(|line| line.strip_prefix("// tile: ")) {
-        let [axis, "arg", argument, "=", "dim", dim] = tile.split(' ').collect::<Vec<_>>()[..] else {
-            return Err(format!("`{tile}` is not of the form `data arg 0 = dim 1`").into());
+        let [axis, value, "=", "dim", dim] = tile.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(format!("`{tile}` is not of the form `data %0 = dim 1`").into());
         };
         let axis = layout.mesh.axis(axis).ok_or_else(|| format!("there is no axis `{axis}`"))?;
-        let value = program.body().arguments[argument.parse::<usize>()?];
+        let value = program.values.ids().find(|id| id.to_string() == value).ok_or("there is no such value")?;
         let dim = dim.parse()?;
         for piece in layout.mesh.pieces(axis) {
             if !layout.may_cut(value, dim, piece) {

@@ -136,7 +136,8 @@ impl Mesh {
         self.pieces[piece.0 as usize].size
     }
 
-    /// See `PieceInfo::stride`.
+    /// How far apart neighbours along the piece are: in device numbers, or in steps of its axis where that is
+    /// temporal.
     pub fn stride(&self, piece: Piece) -> usize {
         self.pieces[piece.0 as usize].stride
     }

@@ -1,5 +1,6 @@
 //! Shardings: how values lie on a mesh, and what one op's sharding says about its neighbours'.
 
+mod attention;
 mod conflict;
 mod custom;
 mod expand;

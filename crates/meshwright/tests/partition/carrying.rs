@@ -88,7 +88,9 @@ fn link(generator: &mut Generator, entry: Entry, binary: Binary) -> Entry {
             generator.push_moved(value, &[entry])
         }
         11 => {
-            let dtype = generator.random.pick(&[DType::BF16, DType::F64]);
+            // What is whole may also become something that a sum of parts cannot.
+            let choices = [DType::BF16, DType::F64, DType::Bool, DType::U8];
+            let dtype = generator.random.pick(if entry.quality == Quality::Grid { &choices } else { &choices[..2] });
             let there = generator.one(Op::Convert { dtype }, &[entry.value], &[]);
             let value = generator.one(Op::Convert { dtype: DType::F32 }, &[there], &[]);
             generator.push_moved(value, &[entry])
