@@ -1,0 +1,101 @@
+//! Reduction: an equivalent model with fewer nodes, labels and entries, and the way back.
+//!
+//! Every step keeps at least one best assignment, whatever the limits are: a label may go only if
+//! another costs no more and uses no more.
+
+mod consistency;
+mod determine;
+mod dominance;
+mod graph;
+mod merge;
+mod separable;
+mod times;
+
+use smallvec::SmallVec;
+
+use crate::model::Model;
+use graph::Graph;
+
+/// A smaller model with what is needed to make its assignments those of the original.
+#[derive(Clone, Debug)]
+pub(crate) struct Reduced {
+    pub(crate) model: Model,
+    /// For each node of the model, which one it was.
+    nodes: Vec<u32>,
+    /// For each node and label of the model, which label it was.
+    labels: Vec<Vec<u32>>,
+    /// Nodes that went, in order of going.
+    steps: Vec<Determined>,
+    /// For each slot of the model, which one it was.
+    pub(crate) slots: Vec<u32>,
+    /// How many nodes there were.
+    count: usize,
+}
+
+/// A node whose label follows from those of others. All numbers are those before reduction.
+#[derive(Clone, Debug)]
+struct Determined {
+    node: u32,
+    parents: SmallVec<[u32; 2]>,
+    /// How many labels each parent had at first.
+    sizes: SmallVec<[u32; 2]>,
+    /// The label for every combination of the parents' labels; the last changes fastest.
+    labels: Vec<u32>,
+}
+
+/// No assignment avoids what is forbidden: this node has no label left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wipeout {
+    pub(crate) node: u32,
+}
+
+/// Rounds of reduction go on while each takes away more than one part in this many.
+const WORTHWHILE: usize = 100;
+
+/// Reduces for as long as it pays.
+pub(crate) fn reduce(model: Model) -> Result<Reduced, Wipeout> {
+    let count = model.nodes.len();
+    let mut graph = Graph::new(model);
+    loop {
+        let before = graph.size();
+        consistency::enforce(&mut graph)?;
+        graph.compact()?;
+        separable::absorb(&mut graph);
+        merge::merge_bound(&mut graph);
+        determine::determine(&mut graph);
+        dominance::remove_dominated(&mut graph);
+        graph.compact()?;
+        if before - graph.size() <= before / WORTHWHILE {
+            break;
+        }
+    }
+    let mut reduced = graph.finish(count);
+    reduced.slots = times::keep_binding(&mut reduced.model);
+    Ok(reduced)
+}
+
+impl Reduced {
+    /// The assignment of the original model that an assignment of the reduced one stands for.
+    pub(crate) fn expand(&self, assignment: &[u32]) -> Vec<u32> {
+        let mut all = vec![0; self.count];
+        for ((node, labels), label) in self.nodes.iter().zip(&self.labels).zip(assignment) {
+            all[*node as usize] = labels[*label as usize];
+        }
+        for step in self.steps.iter().rev() {
+            let place = step.parents.iter().zip(&step.sizes).fold(0, |place, (parent, size)| {
+                place * *size as usize + all[*parent as usize] as usize
+            });
+            all[step.node as usize] = step.labels[place];
+        }
+        all
+    }
+
+    /// The assignment of the reduced model nearest to one of the original, label by label. It means
+    /// the same only where the original has labels that reduction kept.
+    pub(crate) fn restrict(&self, assignment: &[u32]) -> Vec<u32> {
+        let label = |(node, labels): (&u32, &Vec<u32>)| {
+            labels.iter().position(|label| *label == assignment[*node as usize]).unwrap_or(0) as u32
+        };
+        self.nodes.iter().zip(&self.labels).map(label).collect()
+    }
+}

@@ -1,0 +1,255 @@
+//! The relaxation: memory has a price per slot, and nodes and factors agree only in the end. Whatever
+//! the prices and messages are, it bounds the cost of every assignment from below.
+
+use smallvec::SmallVec;
+
+use crate::model::{Model, View};
+
+/// Prices and messages, improved by [`Relaxation::pass`].
+#[derive(Clone, Debug)]
+pub(crate) struct Relaxation<'a> {
+    model: &'a Model,
+    /// Where the labels of each node begin among those of all.
+    first: Vec<usize>,
+    /// Cost of each label with the price of what it uses.
+    priced: Vec<f64>,
+    pub(crate) prices: Vec<f64>,
+    /// The factors of each node: which, at which of its nodes.
+    adjacent: Vec<SmallVec<[Place; 4]>>,
+    views: Vec<SmallVec<[View; 2]>>,
+    /// What each factor has given to the labels of each of its nodes.
+    messages: Vec<f64>,
+    message_first: Vec<SmallVec<[usize; 2]>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    factor: u32,
+    position: u32,
+}
+
+/// What a pass found out.
+#[derive(Clone, Debug)]
+pub(crate) struct Pass {
+    pub(crate) bound: f64,
+    /// The labels that look best, each given those before it.
+    pub(crate) labels: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+impl<'a> Relaxation<'a> {
+    pub(crate) fn new(model: &'a Model) -> Relaxation<'a> {
+        let mut first = vec![0];
+        for node in &model.nodes {
+            first.push(first[first.len() - 1] + node.costs.len());
+        }
+        let mut adjacent: Vec<SmallVec<[Place; 4]>> = vec![SmallVec::new(); model.nodes.len()];
+        let (mut views, mut message_first, mut messages) = (Vec::new(), Vec::new(), 0);
+        for (index, factor) in model.factors.iter().enumerate() {
+            let positions = 0..factor.nodes.len();
+            views.push(positions.clone().map(|position| factor.view(position, &model.nodes)).collect());
+            let mut starts = SmallVec::new();
+            for position in positions {
+                let node = factor.nodes[position] as usize;
+                adjacent[node].push(Place { factor: index as u32, position: position as u32 });
+                starts.push(messages);
+                messages += model.nodes[node].costs.len();
+            }
+            message_first.push(starts);
+        }
+        let mut relaxation = Relaxation {
+            model,
+            first,
+            priced: Vec::new(),
+            prices: vec![0.0; model.limits.len()],
+            adjacent,
+            views,
+            messages: vec![0.0; messages],
+            message_first,
+        };
+        relaxation.reprice();
+        relaxation
+    }
+
+    /// Makes costs follow prices.
+    pub(crate) fn reprice(&mut self) {
+        let sums = prefix_sums(&self.prices);
+        self.priced.clear();
+        for node in &self.model.nodes {
+            let start = self.priced.len();
+            self.priced.extend_from_slice(&node.costs);
+            for ((from, to), column) in node.uses.columns() {
+                let price = sums[to as usize] - sums[from as usize];
+                if price != 0.0 {
+                    let labels = self.priced[start..].iter_mut();
+                    labels.zip(column).for_each(|(cost, amount)| *cost += price * *amount as f64);
+                }
+            }
+        }
+    }
+
+    /// One sweep over all nodes: each takes what its factors can give and hands it on to those that
+    /// lead further.
+    pub(crate) fn pass(&mut self, direction: Direction) -> Pass {
+        let count = self.model.nodes.len();
+        let capacity: f64 =
+            self.prices.iter().zip(&self.model.limits).map(|(price, limit)| price * *limit as f64).sum();
+        let mut bound = self.model.constant - capacity;
+        let mut labels = vec![0_u32; count];
+        let (mut total, mut decided) = (Vec::new(), Vec::new());
+        for step in 0..count {
+            let node = if direction == Direction::Forward { step } else { count - 1 - step };
+            let size = self.model.nodes[node].costs.len();
+            total.clear();
+            total.extend_from_slice(&self.priced[self.first[node]..][..size]);
+            decided.clear();
+            decided.extend_from_slice(&total);
+            let (mut behind, mut ahead) = (0_u32, 0_u32);
+            for index in 0..self.adjacent[node].len() {
+                let place = self.adjacent[node][index];
+                let nodes = &self.model.factors[place.factor as usize].nodes;
+                let (is_first, is_last) = (place.position == 0, place.position as usize + 1 == nodes.len());
+                let (has_behind, has_ahead) =
+                    if direction == Direction::Forward { (!is_first, !is_last) } else { (!is_last, !is_first) };
+                behind += u32::from(has_behind);
+                ahead += u32::from(has_ahead);
+                if has_behind {
+                    self.take(place, size);
+                }
+                let start = self.message_first[place.factor as usize][place.position as usize];
+                let message = &self.messages[start..start + size];
+                total.iter_mut().zip(message).for_each(|(sum, message)| *sum += message);
+                if has_behind && nodes.len() == 2 {
+                    self.add_decided(place, &labels, &mut decided);
+                } else {
+                    decided.iter_mut().zip(message).for_each(|(sum, message)| *sum += message);
+                }
+            }
+            labels[node] = arg_min(&decided);
+            let least = min(&total);
+            bound += least;
+            let share = 1.0 / f64::from(behind.max(ahead).max(1));
+            for place in &self.adjacent[node] {
+                let nodes = self.model.factors[place.factor as usize].nodes.len();
+                let leads = match direction {
+                    Direction::Forward => place.position as usize + 1 < nodes,
+                    Direction::Backward => place.position > 0,
+                };
+                if leads {
+                    let start = self.message_first[place.factor as usize][place.position as usize];
+                    let message = &mut self.messages[start..start + size];
+                    message.iter_mut().zip(&total).for_each(|(message, sum)| *message -= share * (sum - least));
+                }
+            }
+        }
+        Pass { bound, labels }
+    }
+
+    /// Recomputes what a factor can give to one of its nodes.
+    fn take(&mut self, place: Place, size: usize) {
+        let factor = &self.model.factors[place.factor as usize];
+        let starts = &self.message_first[place.factor as usize];
+        let own = starts[place.position as usize];
+        if let (&[first, second], 2) = (&**starts, factor.nodes.len()) {
+            let columns = self.views[place.factor as usize][1].labels;
+            let rows = factor.table.chunks_exact(columns);
+            if place.position == 1 {
+                let (before, after) = self.messages.split_at_mut(second);
+                let (given, out) = (&before[first..], &mut after[..size]);
+                out.fill(f64::INFINITY);
+                for (row, given) in rows.zip(given) {
+                    lower(out, row, *given);
+                }
+            } else {
+                let (before, after) = self.messages.split_at_mut(second);
+                let (out, given) = (&mut before[own..own + size], &after[..columns]);
+                for (row, out) in rows.zip(out) {
+                    *out = least_difference(row, given);
+                }
+            }
+            return;
+        }
+        let view = self.views[place.factor as usize][place.position as usize];
+        let mut rest = factor.table.clone();
+        for (position, start) in starts.iter().enumerate() {
+            if position == place.position as usize {
+                continue;
+            }
+            let other = self.views[place.factor as usize][position];
+            for label in 0..other.labels {
+                let given = self.messages[start + label];
+                other.rows(label).for_each(|row| rest[row].iter_mut().for_each(|entry| *entry -= given));
+            }
+        }
+        for label in 0..size {
+            self.messages[own + label] = view.rows(label).map(|row| min(&rest[row])).fold(f64::INFINITY, f64::min);
+        }
+    }
+
+    /// Adds the cost of a pair whose other label is decided.
+    fn add_decided(&self, place: Place, labels: &[u32], sums: &mut [f64]) {
+        let factor = &self.model.factors[place.factor as usize];
+        let columns = self.views[place.factor as usize][1].labels;
+        if place.position == 1 {
+            let row = labels[factor.nodes[0] as usize] as usize;
+            let row = &factor.table[row * columns..][..columns];
+            sums.iter_mut().zip(row).for_each(|(sum, entry)| *sum += entry);
+        } else {
+            let column = labels[factor.nodes[1] as usize] as usize;
+            let entries = factor.table[column..].iter().step_by(columns);
+            sums.iter_mut().zip(entries).for_each(|(sum, entry)| *sum += entry);
+        }
+    }
+}
+
+fn prefix_sums(prices: &[f64]) -> Vec<f64> {
+    let mut sums = Vec::with_capacity(prices.len() + 1);
+    let mut sum = 0.0;
+    sums.push(0.0);
+    for price in prices {
+        sum += price;
+        sums.push(sum);
+    }
+    sums
+}
+
+/// Lowers sums to what a row offers after something was given away.
+fn lower(out: &mut [f64], row: &[f64], given: f64) {
+    for (out, entry) in out.iter_mut().zip(row) {
+        let offer = entry - given;
+        *out = if offer < *out { offer } else { *out };
+    }
+}
+
+/// The least difference, in four lanes.
+fn least_difference(row: &[f64], given: &[f64]) -> f64 {
+    let mut lanes = [f64::INFINITY; 4];
+    let (rows, givens) = (row.chunks_exact(4), given.chunks_exact(4));
+    let rest = rows.remainder().iter().zip(givens.remainder());
+    for (row, given) in rows.zip(givens) {
+        for lane in 0..4 {
+            let difference = row[lane] - given[lane];
+            lanes[lane] = if difference < lanes[lane] { difference } else { lanes[lane] };
+        }
+    }
+    rest.fold(min(&lanes), |least, (entry, given)| least.min(entry - given))
+}
+
+fn min(values: &[f64]) -> f64 {
+    values.iter().fold(f64::INFINITY, |least, value| if *value < least { *value } else { least })
+}
+
+fn arg_min(values: &[f64]) -> u32 {
+    let mut best = 0;
+    for (index, value) in values.iter().enumerate() {
+        if *value < values[best] {
+            best = index;
+        }
+    }
+    best as u32
+}
