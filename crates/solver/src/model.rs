@@ -170,6 +170,38 @@ impl Model {
         }
         model
     }
+
+    /// What an assignment costs.
+    pub(crate) fn cost(&self, labels: &[u32]) -> f64 {
+        let nodes: f64 = self.nodes.iter().zip(labels).map(|(node, label)| node.costs[*label as usize]).sum();
+        let factors: f64 = self.factors.iter().map(|factor| factor.table[self.place(factor, labels)]).sum();
+        self.constant + nodes + factors
+    }
+
+    /// What an assignment uses in each slot.
+    pub(crate) fn usage(&self, labels: &[u32]) -> Vec<i64> {
+        let mut usage = vec![0; self.limits.len() + 1];
+        for (node, label) in self.nodes.iter().zip(labels) {
+            for ((start, end), amount) in node.uses.of(*label as usize) {
+                usage[start as usize] += amount;
+                usage[end as usize] -= amount;
+            }
+        }
+        usage.pop();
+        let mut now = 0;
+        for used in &mut usage {
+            now += *used;
+            *used = now;
+        }
+        usage
+    }
+
+    /// Where a factor has the entry of an assignment.
+    pub(crate) fn place(&self, factor: &Factor, labels: &[u32]) -> usize {
+        factor.nodes.iter().fold(0, |place, node| {
+            place * self.nodes[*node as usize].costs.len() + labels[*node as usize] as usize
+        })
+    }
 }
 
 fn to_float(cost: i64) -> f64 {
