@@ -6,6 +6,9 @@ use smallvec::SmallVec;
 use crate::problem::{FORBIDDEN, Problem};
 use crate::slots::Slots;
 
+/// What a forbidden combination counts in sums that go on: more than all else together.
+pub(crate) const FORBIDDEN_COST: f64 = 1e30;
+
 /// Integers up to 2^53 are exact in floats, and so are their sums. Infinite is forbidden.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
@@ -174,8 +177,41 @@ impl Model {
     /// What an assignment costs.
     pub(crate) fn cost(&self, labels: &[u32]) -> f64 {
         let nodes: f64 = self.nodes.iter().zip(labels).map(|(node, label)| node.costs[*label as usize]).sum();
-        let factors: f64 = self.factors.iter().map(|factor| factor.table[self.place(factor, labels)]).sum();
+        let entry = |factor: &Factor| factor.table[self.place(factor, labels)].min(FORBIDDEN_COST);
+        let factors: f64 = self.factors.iter().map(entry).sum();
         self.constant + nodes + factors
+    }
+
+    /// More than any assignment costs that has nothing forbidden.
+    pub(crate) fn most(&self) -> f64 {
+        let most = |costs: &[f64]| {
+            let finite = costs.iter().copied().filter(|cost| *cost < f64::INFINITY);
+            finite.fold(f64::NEG_INFINITY, f64::max)
+        };
+        let nodes: f64 = self.nodes.iter().map(|node| most(&node.costs)).sum();
+        let factors: f64 = self.factors.iter().map(|factor| most(&factor.table)).sum();
+        self.constant + nodes + factors + 1.0
+    }
+
+    /// What a unit of use is worth at first sight: how far costs differ, by how far uses do.
+    pub(crate) fn exchange_rate(&self) -> f64 {
+        let range = |values: &[f64]| {
+            let finite = values.iter().copied().filter(|value| *value < f64::INFINITY);
+            let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
+                (least.min(value), most.max(value))
+            });
+            (most - least).max(0.0)
+        };
+        let nodes: f64 = self.nodes.iter().map(|node| range(&node.costs)).sum();
+        let factors: f64 = self.factors.iter().map(|factor| range(&factor.table)).sum();
+        let uses = self.nodes.iter().flat_map(|node| &node.uses.amounts).map(|amount| *amount as f64).sum::<f64>();
+        1e-3 * (nodes + factors + 1.0) / (uses + 1.0)
+    }
+
+    /// Table entries and labels: what a pass over everything costs.
+    pub(crate) fn size(&self) -> usize {
+        let nodes: usize = self.nodes.iter().map(|node| node.costs.len() + node.uses.amounts.len()).sum();
+        nodes + self.factors.iter().map(|factor| factor.table.len()).sum::<usize>() + self.limits.len()
     }
 
     /// What an assignment uses in each slot.

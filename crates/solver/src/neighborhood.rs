@@ -2,7 +2,8 @@
 //! labels.
 
 use crate::eliminate::{Links, Scratch, eliminate};
-use crate::model::Model;
+use crate::limit::Meter;
+use crate::model::{FORBIDDEN_COST, Model};
 use crate::order::{Order, smallest_first};
 use crate::random::Random;
 use crate::state::State;
@@ -13,8 +14,9 @@ pub(crate) struct Walker<'a> {
     model: &'a Model,
     links: &'a Links,
     pub(crate) state: State,
-    /// For each node and label, the price of what it uses.
-    prices: &'a [Vec<f64>],
+    /// The price of what each label uses, and where the labels of each node begin.
+    prices: &'a [f64],
+    starts: &'a [usize],
     random: Random,
     scratch: Scratch,
     difference: Vec<i64>,
@@ -22,9 +24,6 @@ pub(crate) struct Walker<'a> {
     place: Vec<u32>,
     /// Changes made, in order.
     pub(crate) changes: Vec<Vec<(u32, u32)>>,
-    /// Table entries computed so far.
-    pub(crate) work: f64,
-    pub(crate) tries: usize,
 }
 
 const OUTSIDE: u32 = u32::MAX;
@@ -33,7 +32,8 @@ impl<'a> Walker<'a> {
     pub(crate) fn new(
         model: &'a Model,
         links: &'a Links,
-        prices: &'a [Vec<f64>],
+        prices: &'a [f64],
+        starts: &'a [usize],
         state: State,
         seed: u64,
     ) -> Walker<'a> {
@@ -42,22 +42,25 @@ impl<'a> Walker<'a> {
             links,
             state,
             prices,
+            starts,
             random: Random::new(seed),
             scratch: Scratch::default(),
             difference: Vec::new(),
             place: vec![OUTSIDE; model.nodes.len()],
             changes: Vec::new(),
-            work: 0.0,
-            tries: 0,
+        }
+    }
+
+    /// Tries regions until the meter says stop.
+    pub(crate) fn walk(&mut self, meter: &mut Meter<'_>) {
+        while !self.model.nodes.is_empty() && !meter.is_over() {
+            self.step(meter);
         }
     }
 
     /// Tries one region at several prices.
-    pub(crate) fn step(&mut self) {
+    fn step(&mut self, meter: &mut Meter<'_>) {
         let count = self.model.nodes.len();
-        if count == 0 {
-            return;
-        }
         let size = self.random.magnitude(4.0, 1500.0) as usize;
         let largest = self.random.magnitude(3e2, 3e4);
         let region = self.region(size.min(count));
@@ -66,6 +69,8 @@ impl<'a> Walker<'a> {
         // Prices are searched for the least at which the region still fits.
         let (mut low, mut high, mut scale) = (0.0, f64::INFINITY, self.random.magnitude(0.3, 2.0));
         for _ in 0..4 {
+            // Besides its tables, an elimination costs something for every node and slot.
+            meter.add(2.0 * order.work + 20.0 * order.steps.len() as f64 + self.model.limits.len() as f64);
             let fits = self.attempt(&order, scale, noise);
             if fits {
                 high = scale;
@@ -81,29 +86,25 @@ impl<'a> Walker<'a> {
 
     /// Solves for a region at scaled prices; keeps what is better. Returns whether limits are kept.
     fn attempt(&mut self, order: &Order, scale: f64, noise: f64) -> bool {
-        self.tries += 1;
-        let (model, prices, random) = (self.model, self.prices, &mut self.random);
+        let (model, prices, starts, random) = (self.model, self.prices, self.starts, &mut self.random);
         let costs = |node: u32, own: &mut Vec<f64>| {
             let scale = if noise > 0.0 { scale * (noise * (random.unit() - 0.5)).exp() } else { scale };
-            let labels = model.nodes[node as usize].costs.iter().zip(&prices[node as usize]);
+            let labels = model.nodes[node as usize].costs.iter().zip(&prices[starts[node as usize]..]);
             own.extend(labels.map(|(cost, price)| cost + scale * price));
         };
         let chosen = eliminate(model, self.links, order, &self.state.labels, costs, &mut self.scratch);
-        self.work += order.work;
         let mut changes: Vec<(u32, u32)> =
             chosen.into_iter().filter(|(node, label)| self.state.labels[*node as usize] != *label).collect();
         changes.sort_unstable();
         if changes.is_empty() {
-            return self.state.excess == 0;
+            return self.state.is_feasible();
         }
         let change = self.state.try_change(self.model, self.links, &changes, &mut self.difference);
-        let better = change.excess < self.state.excess
-            || change.excess == self.state.excess && change.cost <= 0.0;
-        if better {
+        if self.state.welcomes(change) {
             self.state.apply(&changes, change, &self.difference);
             self.changes.push(changes);
         }
-        change.excess == 0
+        change.excess == 0 && change.cost < FORBIDDEN_COST / 2.0
     }
 
     /// Nodes around a random one, ascending.

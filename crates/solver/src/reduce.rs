@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::model::Model;
 use graph::Graph;
+use times::KeptSlots;
 
 /// A smaller model with what is needed to make its assignments those of the original.
 #[derive(Clone, Debug)]
@@ -26,8 +27,9 @@ pub(crate) struct Reduced {
     labels: Vec<Vec<u32>>,
     /// Nodes that went, in order of going.
     steps: Vec<Determined>,
-    /// For each slot of the model, which one it was.
-    pub(crate) slots: Vec<u32>,
+    /// For each node and label before reduction, the label that is as good and may have been kept.
+    stand_ins: Vec<Vec<u32>>,
+    slots: KeptSlots,
     /// How many nodes there were.
     count: usize,
 }
@@ -69,6 +71,15 @@ pub(crate) fn reduce(model: Model) -> Result<Reduced, Wipeout> {
             break;
         }
     }
+    // Message passing relies on every label having support.
+    loop {
+        let before = graph.size();
+        consistency::enforce(&mut graph)?;
+        graph.compact()?;
+        if graph.size() == before {
+            break;
+        }
+    }
     let mut reduced = graph.finish(count);
     reduced.slots = times::keep_binding(&mut reduced.model);
     Ok(reduced)
@@ -90,12 +101,34 @@ impl Reduced {
         all
     }
 
-    /// The assignment of the reduced model nearest to one of the original, label by label. It means
-    /// the same only where the original has labels that reduction kept.
+    /// The assignment of the reduced model that is as good as one of the original, if that avoids
+    /// all labels that were forbidden. Others come out as anything.
     pub(crate) fn restrict(&self, assignment: &[u32]) -> Vec<u32> {
         let label = |(node, labels): (&u32, &Vec<u32>)| {
-            labels.iter().position(|label| *label == assignment[*node as usize]).unwrap_or(0) as u32
+            let stand_ins = &self.stand_ins[*node as usize];
+            let mut label = assignment[*node as usize];
+            while stand_ins[label as usize] != label {
+                label = stand_ins[label as usize];
+            }
+            labels.binary_search(&label).unwrap_or(0) as u32
         };
         self.nodes.iter().zip(&self.labels).map(label).collect()
+    }
+
+    /// Prices for the slots that are left. What a slot that is gone had goes to the one that speaks for
+    /// it, where it bounds at least as much; slots that cannot bind need no price.
+    pub(crate) fn carry_prices(&self, prices: &[f64]) -> Vec<f64> {
+        let mut carried = vec![0.0; self.slots.slots.len()];
+        for (price, heir) in prices.iter().zip(&self.slots.heirs) {
+            if let Some(heir) = heir {
+                carried[*heir as usize] += price;
+            }
+        }
+        carried
+    }
+
+    /// Which slot it was.
+    pub(crate) fn first_slot(&self, slot: usize) -> usize {
+        self.slots.slots[slot] as usize
     }
 }

@@ -3,23 +3,23 @@
 
 use smallvec::SmallVec;
 
-use crate::model::{Model, View};
+use crate::model::Model;
 
-/// Prices and messages, improved by [`Relaxation::pass`].
+/// Prices and messages, improved by [`Relaxation::pass`]. It belongs to one model.
 #[derive(Clone, Debug)]
-pub(crate) struct Relaxation<'a> {
-    model: &'a Model,
+pub(crate) struct Relaxation {
     /// Where the labels of each node begin among those of all.
-    first: Vec<usize>,
+    pub(crate) first: Vec<usize>,
     /// Cost of each label with the price of what it uses.
     priced: Vec<f64>,
     pub(crate) prices: Vec<f64>,
     /// The factors of each node: which, at which of its nodes.
     adjacent: Vec<SmallVec<[Place; 4]>>,
-    views: Vec<SmallVec<[View; 2]>>,
     /// What each factor has given to the labels of each of its nodes.
     messages: Vec<f64>,
     message_first: Vec<SmallVec<[usize; 2]>>,
+    /// By how much choosing a label would raise the bound, as the last pass saw it.
+    pub(crate) excess: Vec<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,12 @@ struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     pub(crate) bound: f64,
+    /// The sum of the magnitudes that were added up; rounding is in proportion to it.
+    pub(crate) magnitude: f64,
     /// The labels that look best, each given those before it.
     pub(crate) labels: Vec<u32>,
+    /// What those cost, once somebody has looked.
+    pub(crate) cost: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,45 +46,42 @@ pub(crate) enum Direction {
     Backward,
 }
 
-impl<'a> Relaxation<'a> {
-    pub(crate) fn new(model: &'a Model) -> Relaxation<'a> {
+impl Relaxation {
+    pub(crate) fn new(model: &Model, prices: Vec<f64>) -> Relaxation {
         let mut first = vec![0];
         for node in &model.nodes {
             first.push(first[first.len() - 1] + node.costs.len());
         }
         let mut adjacent: Vec<SmallVec<[Place; 4]>> = vec![SmallVec::new(); model.nodes.len()];
-        let (mut views, mut message_first, mut messages) = (Vec::new(), Vec::new(), 0);
+        let (mut message_first, mut messages) = (Vec::new(), 0);
         for (index, factor) in model.factors.iter().enumerate() {
-            let positions = 0..factor.nodes.len();
-            views.push(positions.clone().map(|position| factor.view(position, &model.nodes)).collect());
             let mut starts = SmallVec::new();
-            for position in positions {
-                let node = factor.nodes[position] as usize;
-                adjacent[node].push(Place { factor: index as u32, position: position as u32 });
+            for (position, node) in factor.nodes.iter().enumerate() {
+                adjacent[*node as usize].push(Place { factor: index as u32, position: position as u32 });
                 starts.push(messages);
-                messages += model.nodes[node].costs.len();
+                messages += model.nodes[*node as usize].costs.len();
             }
             message_first.push(starts);
         }
+        let labels = first[model.nodes.len()];
         let mut relaxation = Relaxation {
-            model,
             first,
             priced: Vec::new(),
-            prices: vec![0.0; model.limits.len()],
+            prices,
             adjacent,
-            views,
             messages: vec![0.0; messages],
             message_first,
+            excess: vec![0.0; labels],
         };
-        relaxation.reprice();
+        relaxation.reprice(model);
         relaxation
     }
 
     /// Makes costs follow prices.
-    pub(crate) fn reprice(&mut self) {
+    pub(crate) fn reprice(&mut self, model: &Model) {
         let sums = prefix_sums(&self.prices);
         self.priced.clear();
-        for node in &self.model.nodes {
+        for node in &model.nodes {
             let start = self.priced.len();
             self.priced.extend_from_slice(&node.costs);
             for ((from, to), column) in node.uses.columns() {
@@ -93,18 +94,37 @@ impl<'a> Relaxation<'a> {
         }
     }
 
+    /// The same model with messages moved from factors to nodes: whoever starts there without messages
+    /// has the same bound.
+    pub(crate) fn moved(&self, model: &Model) -> Model {
+        let mut moved = model.clone();
+        for (factor, starts) in moved.factors.iter_mut().zip(&self.message_first) {
+            for (position, start) in starts.iter().enumerate() {
+                let view = factor.view(position, &model.nodes);
+                let node = factor.nodes[position] as usize;
+                let message = &self.messages[*start..start + view.labels];
+                for (label, given) in message.iter().enumerate() {
+                    moved.nodes[node].costs[label] += given;
+                    view.rows(label).for_each(|row| factor.table[row].iter_mut().for_each(|entry| *entry -= given));
+                }
+            }
+        }
+        moved
+    }
+
     /// One sweep over all nodes: each takes what its factors can give and hands it on to those that
     /// lead further.
-    pub(crate) fn pass(&mut self, direction: Direction) -> Pass {
-        let count = self.model.nodes.len();
+    pub(crate) fn pass(&mut self, model: &Model, direction: Direction) -> Pass {
+        let count = model.nodes.len();
         let capacity: f64 =
-            self.prices.iter().zip(&self.model.limits).map(|(price, limit)| price * *limit as f64).sum();
-        let mut bound = self.model.constant - capacity;
+            self.prices.iter().zip(&model.limits).map(|(price, limit)| price * *limit as f64).sum();
+        let mut bound = model.constant - capacity;
+        let mut magnitude = model.constant.abs() + capacity;
         let mut labels = vec![0_u32; count];
         let (mut total, mut decided) = (Vec::new(), Vec::new());
         for step in 0..count {
             let node = if direction == Direction::Forward { step } else { count - 1 - step };
-            let size = self.model.nodes[node].costs.len();
+            let size = model.nodes[node].costs.len();
             total.clear();
             total.extend_from_slice(&self.priced[self.first[node]..][..size]);
             decided.clear();
@@ -112,20 +132,20 @@ impl<'a> Relaxation<'a> {
             let (mut behind, mut ahead) = (0_u32, 0_u32);
             for index in 0..self.adjacent[node].len() {
                 let place = self.adjacent[node][index];
-                let nodes = &self.model.factors[place.factor as usize].nodes;
+                let nodes = &model.factors[place.factor as usize].nodes;
                 let (is_first, is_last) = (place.position == 0, place.position as usize + 1 == nodes.len());
                 let (has_behind, has_ahead) =
                     if direction == Direction::Forward { (!is_first, !is_last) } else { (!is_last, !is_first) };
                 behind += u32::from(has_behind);
                 ahead += u32::from(has_ahead);
                 if has_behind {
-                    self.take(place, size);
+                    self.take(model, place, size);
                 }
                 let start = self.message_first[place.factor as usize][place.position as usize];
                 let message = &self.messages[start..start + size];
                 total.iter_mut().zip(message).for_each(|(sum, message)| *sum += message);
                 if has_behind && nodes.len() == 2 {
-                    self.add_decided(place, &labels, &mut decided);
+                    self.add_decided(model, place, &labels, &mut decided);
                 } else {
                     decided.iter_mut().zip(message).for_each(|(sum, message)| *sum += message);
                 }
@@ -133,9 +153,12 @@ impl<'a> Relaxation<'a> {
             labels[node] = arg_min(&decided);
             let least = min(&total);
             bound += least;
+            magnitude += least.abs();
+            let excess = &mut self.excess[self.first[node]..][..size];
+            excess.iter_mut().zip(&total).for_each(|(excess, sum)| *excess = sum - least);
             let share = 1.0 / f64::from(behind.max(ahead).max(1));
             for place in &self.adjacent[node] {
-                let nodes = self.model.factors[place.factor as usize].nodes.len();
+                let nodes = model.factors[place.factor as usize].nodes.len();
                 let leads = match direction {
                     Direction::Forward => place.position as usize + 1 < nodes,
                     Direction::Backward => place.position > 0,
@@ -147,16 +170,16 @@ impl<'a> Relaxation<'a> {
                 }
             }
         }
-        Pass { bound, labels }
+        Pass { bound, magnitude, cost: f64::INFINITY, labels }
     }
 
     /// Recomputes what a factor can give to one of its nodes.
-    fn take(&mut self, place: Place, size: usize) {
-        let factor = &self.model.factors[place.factor as usize];
+    fn take(&mut self, model: &Model, place: Place, size: usize) {
+        let factor = &model.factors[place.factor as usize];
         let starts = &self.message_first[place.factor as usize];
         let own = starts[place.position as usize];
         if let (&[first, second], 2) = (&**starts, factor.nodes.len()) {
-            let columns = self.views[place.factor as usize][1].labels;
+            let columns = model.nodes[factor.nodes[1] as usize].costs.len();
             let rows = factor.table.chunks_exact(columns);
             if place.position == 1 {
                 let (before, after) = self.messages.split_at_mut(second);
@@ -174,13 +197,13 @@ impl<'a> Relaxation<'a> {
             }
             return;
         }
-        let view = self.views[place.factor as usize][place.position as usize];
+        let view = factor.view(place.position as usize, &model.nodes);
         let mut rest = factor.table.clone();
         for (position, start) in starts.iter().enumerate() {
             if position == place.position as usize {
                 continue;
             }
-            let other = self.views[place.factor as usize][position];
+            let other = factor.view(position, &model.nodes);
             for label in 0..other.labels {
                 let given = self.messages[start + label];
                 other.rows(label).for_each(|row| rest[row].iter_mut().for_each(|entry| *entry -= given));
@@ -192,9 +215,9 @@ impl<'a> Relaxation<'a> {
     }
 
     /// Adds the cost of a pair whose other label is decided.
-    fn add_decided(&self, place: Place, labels: &[u32], sums: &mut [f64]) {
-        let factor = &self.model.factors[place.factor as usize];
-        let columns = self.views[place.factor as usize][1].labels;
+    fn add_decided(&self, model: &Model, place: Place, labels: &[u32], sums: &mut [f64]) {
+        let factor = &model.factors[place.factor as usize];
+        let columns = model.nodes[factor.nodes[1] as usize].costs.len();
         if place.position == 1 {
             let row = labels[factor.nodes[0] as usize] as usize;
             let row = &factor.table[row * columns..][..columns];
@@ -207,7 +230,7 @@ impl<'a> Relaxation<'a> {
     }
 }
 
-fn prefix_sums(prices: &[f64]) -> Vec<f64> {
+pub(crate) fn prefix_sums(prices: &[f64]) -> Vec<f64> {
     let mut sums = Vec::with_capacity(prices.len() + 1);
     let mut sum = 0.0;
     sums.push(0.0);

@@ -2,6 +2,7 @@
 
 use crate::model::Uses;
 use crate::problem::{Alternative, Node, Problem};
+use crate::solve::Price;
 
 /// The slots of a problem. Use only grows where an interval starts, and what is alive at a start
 /// counts only if something of it ends before the next start: the last start before an end sees
@@ -45,6 +46,19 @@ impl Slots {
             let index = slot.checked_sub(slots.first as usize)?;
             slots.times.get(index).map(|time| (resource, *time))
         })
+    }
+
+    /// Prices by slot; a price for another time goes to the slot before it.
+    pub(crate) fn prices(&self, prices: &[Price]) -> Vec<f64> {
+        let mut by_slot = vec![0.0; self.resources.iter().map(|slots| slots.times.len()).sum()];
+        for price in prices {
+            let Some(slots) = self.resources.get(price.resource as usize) else { continue };
+            let place = slots.times.partition_point(|time| *time <= price.time).saturating_sub(1);
+            if let Some(sum) = by_slot.get_mut(slots.first as usize + place).filter(|_| price.price > 0.0) {
+                *sum += price.price;
+            }
+        }
+        by_slot
     }
 
     /// What the alternatives of a node use.

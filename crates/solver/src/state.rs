@@ -1,7 +1,7 @@
 //! An assignment with what it costs and uses.
 
 use crate::eliminate::Links;
-use crate::model::Model;
+use crate::model::{FORBIDDEN_COST, Model};
 
 #[derive(Clone, Debug)]
 pub(crate) struct State {
@@ -28,9 +28,26 @@ impl State {
         State { labels, cost, usage, excess }
     }
 
-    /// Less over the limits, or as much at less cost.
-    pub(crate) fn is_better_than(&self, other: &State) -> bool {
+    /// Whether nothing forbidden is chosen and limits are kept.
+    pub(crate) fn is_feasible(&self) -> bool {
+        self.excess == 0 && self.cost < FORBIDDEN_COST / 2.0
+    }
+
+    /// Whether it has fewer forbidden combinations, then is less beyond the limits, then costs less.
+    pub(crate) fn is_nearer_than(&self, other: &State) -> bool {
+        if (self.cost - other.cost).abs() > FORBIDDEN_COST / 2.0 {
+            return self.cost < other.cost;
+        }
         (self.excess, self.cost) < (other.excess, other.cost)
+    }
+
+    /// Whether a change is for the better, or at least not for the worse: fewer forbidden
+    /// combinations, then less beyond the limits, then less cost.
+    pub(crate) fn welcomes(&self, change: Change) -> bool {
+        if change.cost.abs() > FORBIDDEN_COST / 2.0 {
+            return change.cost < 0.0;
+        }
+        change.excess < self.excess || change.excess == self.excess && change.cost <= 0.0
     }
 
     /// What changing labels would do. `difference` is a buffer.
@@ -94,7 +111,7 @@ impl State {
                     changes.binary_search_by_key(other, |(changed, _)| *changed).is_err()
                 });
                 if is_first {
-                    sum += factor.table[model.place(factor, &self.labels)];
+                    sum += factor.table[model.place(factor, &self.labels)].min(FORBIDDEN_COST);
                 }
             }
         }

@@ -42,9 +42,7 @@ pub(super) fn determine(graph: &mut Graph) {
 fn free(graph: &mut Graph, index: u32) -> bool {
     let Some(best) = graph.node(index).and_then(|node| best_label(node, |_| 0.0)) else { return false };
     // Its label stays a choice of one, which the next compaction fixes with what it uses.
-    if let Some(node) = &mut graph.nodes[index as usize] {
-        node.costs.iter_mut().enumerate().filter(|(label, _)| *label != best).for_each(|(_, cost)| *cost = f64::INFINITY);
-    }
+    (0..graph.label_count(index)).filter(|label| *label != best).for_each(|label| graph.stand_in(index, label, best));
     false
 }
 

@@ -21,25 +21,26 @@ pub(super) fn remove_dominated(graph: &mut Graph) {
         if entries.saturating_mul(count) > WORK {
             continue;
         }
-        let mut gone = vec![false; count];
+        let mut gone: Vec<Option<usize>> = vec![None; count];
         for label in 0..count {
-            gone[label] = (0..count).any(|other| {
-                other != label
-                    && !gone[other]
-                    && node.uses.at_most(other, label)
-                    && most_added(&factors, node.costs[other] - node.costs[label], label, other)
+            gone[label] = (0..count).find(|other| {
+                *other != label
+                    && gone[*other].is_none()
+                    && node.uses.at_most(*other, label)
+                    && never_adds(&factors, node.costs[*other] - node.costs[label], label, *other)
             });
         }
-        if let Some(node) = &mut graph.nodes[index as usize] {
-            node.costs.iter_mut().zip(gone).filter(|(_, gone)| *gone).for_each(|(cost, _)| *cost = f64::INFINITY);
+        for (label, other) in gone.iter().enumerate() {
+            if let Some(other) = other {
+                graph.stand_in(index, label, *other);
+            }
         }
     }
 }
 
 /// Whether changing from a label to another never adds cost.
-fn most_added(factors: &[(&Factor, View)], mut added: f64, label: usize, other: usize) -> bool {
-    // What one factor gives at least, another may take: the sum of the worst decides. Factors that
-    // forbid the change decide at once, so those come first to the eye: any order is right.
+fn never_adds(factors: &[(&Factor, View)], mut added: f64, label: usize, other: usize) -> bool {
+    // What one factor takes, another may give: the sum of the worst decides.
     for (factor, view) in factors {
         let mut most = f64::NEG_INFINITY;
         for (row, other_row) in view.rows(label).zip(view.rows(other)) {

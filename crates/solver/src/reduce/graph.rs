@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Determined, Reduced, Wipeout};
+use super::{Determined, KeptSlots, Reduced, Wipeout};
 use crate::model::{Factor, Model, Node, View};
 
 /// Nodes and factors keep their numbers; what is gone is `None`. A label whose cost is infinite is
@@ -16,6 +16,7 @@ pub(super) struct Graph {
     /// For each node and label, which label it was at first.
     labels: Vec<Vec<u32>>,
     sizes: Vec<u32>,
+    stand_ins: Vec<Vec<u32>>,
     steps: Vec<Determined>,
     constant: f64,
     limits: Vec<i64>,
@@ -27,6 +28,7 @@ impl Graph {
         let mut graph = Graph {
             adjacent: vec![Vec::new(); model.nodes.len()],
             labels: sizes.iter().map(|size| (0..*size).collect()).collect(),
+            stand_ins: sizes.iter().map(|size| (0..*size).collect()).collect(),
             sizes,
             nodes: model.nodes.into_iter().map(Some).collect(),
             factors: Vec::new(),
@@ -134,6 +136,15 @@ impl Graph {
         self.labels[node as usize][label]
     }
 
+    /// Takes a label out in favor of another that is as good.
+    pub(super) fn stand_in(&mut self, node: u32, label: usize, other: usize) {
+        let (first, other) = (self.first_label(node, label), self.first_label(node, other));
+        self.stand_ins[node as usize][first as usize] = other;
+        if let Some(node) = &mut self.nodes[node as usize] {
+            node.costs[label] = f64::INFINITY;
+        }
+    }
+
     /// Notes how the label of a node that goes follows from those of others, by their labels now.
     pub(super) fn determine(&mut self, node: u32, parents: &[u32], label_of: impl Fn(&[usize]) -> usize) {
         let sizes: SmallVec<[u32; 2]> = parents.iter().map(|parent| self.sizes[*parent as usize]).collect();
@@ -220,7 +231,8 @@ impl Graph {
             nodes: Vec::new(),
             labels: Vec::new(),
             steps: self.steps,
-            slots: Vec::new(),
+            stand_ins: self.stand_ins,
+            slots: KeptSlots::default(),
             count,
         };
         for (index, (node, labels)) in self.nodes.into_iter().zip(self.labels).enumerate() {

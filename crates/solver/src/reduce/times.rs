@@ -2,9 +2,16 @@
 
 use crate::model::Model;
 
+/// The slots that are left, and for each that was there, the place of the one that speaks for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptSlots {
+    pub(crate) slots: Vec<u32>,
+    pub(crate) heirs: Vec<Option<u32>>,
+}
+
 /// Drops slots that cannot bind, and slots at which no more can be used than at a neighbor whose limit
-/// is no higher. Returns the slots that are left.
-pub(super) fn keep_binding(model: &mut Model) -> Vec<u32> {
+/// is no higher.
+pub(super) fn keep_binding(model: &mut Model) -> KeptSlots {
     let count = model.limits.len();
     // What all nodes together can use at most, and where any span starts or ends.
     let (mut most, mut starts, mut ends) = (vec![0_i64; count + 1], vec![false; count + 1], vec![false; count + 1]);
@@ -18,6 +25,7 @@ pub(super) fn keep_binding(model: &mut Model) -> Vec<u32> {
         }
     }
     let mut kept: Vec<Kept> = Vec::new();
+    let mut speakers: Vec<Option<usize>> = vec![None; count];
     let (mut now, mut started, mut ended) = (0, false, false);
     for slot in 0..count {
         now += most[slot];
@@ -29,13 +37,20 @@ pub(super) fn keep_binding(model: &mut Model) -> Vec<u32> {
                 continue;
             }
         }
-        if push(&mut kept, Kept { slot, limit: model.limits[slot], started, ended }) {
+        if push(&mut kept, &mut speakers, Kept { slot, limit: model.limits[slot], started, ended }) {
             (started, ended) = (false, false);
         }
     }
     let slots: Vec<u32> = kept.iter().map(|kept| kept.slot as u32).collect();
     renumber(model, &slots);
-    slots
+    let heirs = (0..count).map(|slot| {
+        let mut speaker = speakers[slot]?;
+        while let Some(next) = speakers[speaker].filter(|next| *next != speaker) {
+            speaker = next;
+        }
+        slots.binary_search(&(speaker as u32)).ok().map(|place| place as u32)
+    });
+    KeptSlots { heirs: heirs.collect(), slots }
 }
 
 /// A slot, and whether spans start or end between the one kept before it and itself.
@@ -48,9 +63,10 @@ struct Kept {
 }
 
 /// Adds a slot, unless the last one speaks for it; drops those that it speaks for.
-fn push(kept: &mut Vec<Kept>, mut next: Kept) -> bool {
+fn push(kept: &mut Vec<Kept>, speakers: &mut [Option<usize>], mut next: Kept) -> bool {
     while let Some(last) = kept.last() {
         if !next.started && next.limit >= last.limit {
+            speakers[next.slot] = Some(last.slot);
             return false;
         }
         if next.ended || next.limit > last.limit {
@@ -59,8 +75,10 @@ fn push(kept: &mut Vec<Kept>, mut next: Kept) -> bool {
         // Everything alive at the last slot is alive at this one.
         next.started |= last.started;
         next.ended |= last.ended;
+        speakers[last.slot] = Some(next.slot);
         kept.pop();
     }
+    speakers[next.slot] = Some(next.slot);
     kept.push(next);
     true
 }

@@ -1,0 +1,163 @@
+//! How prices rise where too much is used and fall where there is room.
+
+use crate::model::Model;
+use crate::relax::{Direction, Pass, Relaxation, prefix_sums};
+
+/// Ascent of the bound over prices, by averaged subgradients.
+#[derive(Clone, Debug)]
+pub(crate) struct Ascent {
+    pub(crate) relaxation: Relaxation,
+    /// What assignments lately used beyond the limits, on average.
+    beyond: Vec<f64>,
+    /// The share of the way to the target that a step tries to go.
+    pace: f64,
+    /// Steps since the bound rose.
+    stalled: u32,
+    pub(crate) steps: u32,
+    pub(crate) bound: f64,
+    /// The bound some steps ago, to see whether it still rises.
+    mark: (u32, f64),
+    /// Prices of the best bound.
+    pub(crate) best_prices: Vec<f64>,
+    /// How often each label was chosen lately.
+    pub(crate) shares: Vec<f64>,
+}
+
+/// How much a step counts in the average.
+const FRESH: f64 = 0.1;
+/// Steps without a better bound before the pace falls.
+const PATIENCE: u32 = 30;
+/// The ascent has come to its end when so many steps win less than this part of what is left: many
+/// for the whole problem, few for its parts.
+const MARK_STEPS: [u32; 2] = [20, 60];
+const MARK_GAIN: f64 = 0.02;
+/// Rounding errors are smaller than this part of what is added up.
+const ROUNDING: f64 = 1e-12;
+
+impl Ascent {
+    pub(crate) fn new(model: &Model, prices: Vec<f64>, pace: f64) -> Ascent {
+        let best_prices = prices.clone();
+        let relaxation = Relaxation::new(model, prices);
+        Ascent {
+            beyond: vec![0.0; model.limits.len()],
+            best_prices,
+            shares: vec![0.0; relaxation.excess.len()],
+            relaxation,
+            pace,
+            stalled: 0,
+            steps: 0,
+            bound: f64::NEG_INFINITY,
+            mark: (0, f64::NEG_INFINITY),
+        }
+    }
+
+    /// Two passes and a change of prices. `target` gives a cost that is known or thought to be
+    /// possible, from the bound and the cost that the passes found. Returns what the second pass found,
+    /// with a bound that is valid, and by how much its assignment exceeds limits.
+    pub(crate) fn step(&mut self, model: &Model, target: impl Fn(f64, f64) -> f64) -> (Pass, i64) {
+        self.relaxation.pass(model, Direction::Forward);
+        let mut pass = self.relaxation.pass(model, Direction::Backward);
+        pass.bound -= ROUNDING * pass.magnitude;
+        pass.cost = model.cost(&pass.labels);
+        let target = target(pass.bound, pass.cost);
+        self.steps += 1;
+        let rise = 1e-5 * (target - self.bound).abs().min(self.bound.abs());
+        if self.bound == f64::NEG_INFINITY || pass.bound > self.bound + rise {
+            self.stalled = 0;
+        } else {
+            self.stalled += 1;
+            if self.stalled > PATIENCE {
+                self.pace *= 0.7;
+                self.stalled = 0;
+            }
+        }
+        if pass.bound > self.bound {
+            self.bound = pass.bound;
+            self.best_prices.copy_from_slice(&self.relaxation.prices);
+        }
+        let weight = if self.steps == 1 { 1.0 } else { FRESH };
+        self.shares.iter_mut().for_each(|share| *share *= 1.0 - weight);
+        for (node, label) in pass.labels.iter().enumerate() {
+            self.shares[self.relaxation.first[node] + *label as usize] += weight;
+        }
+        let excess = self.change_prices(model, &pass, target, weight);
+        (pass, excess)
+    }
+
+    fn change_prices(&mut self, model: &Model, pass: &Pass, target: f64, weight: f64) -> i64 {
+        let usage = model.usage(&pass.labels);
+        let (mut norm, mut excess) = (0.0, 0);
+        for (((used, limit), beyond), price) in
+            usage.iter().zip(&model.limits).zip(&mut self.beyond).zip(&self.relaxation.prices)
+        {
+            excess += (used - limit).max(0);
+            *beyond += weight * ((used - limit) as f64 - *beyond);
+            if *beyond > 0.0 || *price > 0.0 {
+                norm += *beyond * *beyond;
+            }
+        }
+        if norm > 0.0 {
+            let distance = (target - pass.bound).max(1e-4 * target.abs());
+            let step = self.pace * distance / norm;
+            for (price, beyond) in self.relaxation.prices.iter_mut().zip(&self.beyond) {
+                *price = (*price + step * beyond).max(0.0);
+            }
+            self.relaxation.reprice(model);
+        }
+        excess
+    }
+
+    /// Whether more steps would win little.
+    pub(crate) fn is_done(&mut self, target: f64, is_root: bool) -> bool {
+        if self.steps < self.mark.0 + MARK_STEPS[usize::from(is_root)] {
+            return false;
+        }
+        let gained = self.bound - self.mark.1;
+        self.mark = (self.steps, self.bound);
+        gained < MARK_GAIN * (target - self.bound).max(0.0)
+    }
+
+    /// Labels that no assignment cheaper than `cutoff` has. Uses the best prices, and leaves them in
+    /// place.
+    pub(crate) fn refuted(&mut self, model: &Model, cutoff: f64) -> Vec<(u32, u32)> {
+        self.relaxation.prices.copy_from_slice(&self.best_prices);
+        self.relaxation.reprice(model);
+        let mut pass = self.relaxation.pass(model, Direction::Forward);
+        // A few passes at these prices: messages were made for others.
+        for _ in 0..4 {
+            self.relaxation.pass(model, Direction::Backward);
+            pass = self.relaxation.pass(model, Direction::Forward);
+        }
+        let valid = pass.bound - ROUNDING * pass.magnitude;
+        self.bound = self.bound.max(valid);
+        self.relaxation.pass(model, Direction::Backward);
+        let slack = cutoff - valid;
+        let mut refuted = Vec::new();
+        for node in 0..model.nodes.len() {
+            let excess = &self.relaxation.excess[self.relaxation.first[node]..self.relaxation.first[node + 1]];
+            let gone = excess.iter().enumerate().filter(|(_, excess)| **excess > slack);
+            refuted.extend(gone.map(|(label, _)| (node as u32, label as u32)));
+        }
+        refuted
+    }
+
+    /// What each label pays for what it uses, at the best prices.
+    pub(crate) fn label_prices(&self, model: &Model) -> Vec<f64> {
+        label_prices(model, &self.best_prices)
+    }
+}
+
+/// For each label of each node, the price of what it uses.
+pub(crate) fn label_prices(model: &Model, prices: &[f64]) -> Vec<f64> {
+    let sums = prefix_sums(prices);
+    let mut all = Vec::new();
+    for node in &model.nodes {
+        let start = all.len();
+        all.resize(start + node.costs.len(), 0.0);
+        for ((from, to), column) in node.uses.columns() {
+            let price = sums[to as usize] - sums[from as usize];
+            all[start..].iter_mut().zip(column).for_each(|(sum, amount)| *sum += price * *amount as f64);
+        }
+    }
+    all
+}
