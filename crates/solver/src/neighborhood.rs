@@ -61,7 +61,7 @@ impl<'a> Walker<'a> {
     /// Tries one region at several prices.
     fn step(&mut self, meter: &mut Meter<'_>) {
         let count = self.model.nodes.len();
-        let size = self.random.magnitude(4.0, 1500.0) as usize;
+        let size = self.random.magnitude(4.0, count.max(5) as f64) as usize;
         let largest = self.random.magnitude(3e2, 3e4);
         let region = self.region(size.min(count));
         let order = self.order(region, largest);

@@ -9,10 +9,13 @@ pub(crate) struct Ascent {
     pub(crate) relaxation: Relaxation,
     /// What assignments lately used beyond the limits, on average.
     beyond: Vec<f64>,
-    /// The share of the way to the target that a step tries to go.
-    pace: f64,
-    /// Steps since the bound rose.
+    /// Slots that may have a price: few limits bind, and neighbors say much the same.
+    priced: Vec<bool>,
+    /// How far above the best bound the next one is sought.
+    reach: f64,
+    /// Steps since the bound rose; and steps that raised it, one after another.
     stalled: u32,
+    risen: u32,
     pub(crate) steps: u32,
     pub(crate) bound: f64,
     /// The bound some steps ago, to see whether it still rises.
@@ -25,8 +28,13 @@ pub(crate) struct Ascent {
 
 /// How much a step counts in the average.
 const FRESH: f64 = 0.1;
-/// Steps without a better bound before the pace falls.
-const PATIENCE: u32 = 30;
+/// The share of the way to what is sought that a step tries to go.
+const PACE: f64 = 0.1;
+/// Steps without a better bound before the reach falls, and with a better one before it grows.
+const PATIENCE: u32 = 2;
+const FALL: f64 = 0.66;
+const LUCK: u32 = 1;
+const RISE: f64 = 1.5;
 /// The ascent has come to its end when so many steps win less than this part of what is left: many
 /// for the whole problem, few for its parts.
 const MARK_STEPS: [u32; 2] = [20, 60];
@@ -35,46 +43,36 @@ const MARK_GAIN: f64 = 0.02;
 const ROUNDING: f64 = 1e-12;
 
 impl Ascent {
-    pub(crate) fn new(model: &Model, prices: Vec<f64>, pace: f64) -> Ascent {
+    /// Starts from prices; `reach` is how far the bound is thought to be from what it can be.
+    pub(crate) fn new(model: &Model, prices: Vec<f64>, reach: Option<f64>) -> Ascent {
         let best_prices = prices.clone();
+        let priced = prices.iter().map(|price| *price > 0.0).collect();
         let relaxation = Relaxation::new(model, prices);
         Ascent {
             beyond: vec![0.0; model.limits.len()],
+            priced,
             best_prices,
             shares: vec![0.0; relaxation.excess.len()],
             relaxation,
-            pace,
+            reach: reach.unwrap_or(0.0),
             stalled: 0,
+            risen: 0,
             steps: 0,
             bound: f64::NEG_INFINITY,
             mark: (0, f64::NEG_INFINITY),
         }
     }
 
-    /// Two passes and a change of prices. `target` gives a cost that is known or thought to be
-    /// possible, from the bound and the cost that the passes found. Returns what the second pass found,
-    /// with a bound that is valid, and by how much its assignment exceeds limits.
-    pub(crate) fn step(&mut self, model: &Model, target: impl Fn(f64, f64) -> f64) -> (Pass, i64) {
+    /// Two passes and a change of prices. `ceiling` is a cost that is known to be possible. Returns what
+    /// the second pass found, with a bound that is valid, and by how much its assignment exceeds limits.
+    pub(crate) fn step(&mut self, model: &Model, ceiling: f64) -> (Pass, i64) {
         self.relaxation.pass(model, Direction::Forward);
         let mut pass = self.relaxation.pass(model, Direction::Backward);
         pass.bound -= ROUNDING * pass.magnitude;
         pass.cost = model.cost(&pass.labels);
-        let target = target(pass.bound, pass.cost);
         self.steps += 1;
-        let rise = 1e-5 * (target - self.bound).abs().min(self.bound.abs());
-        if self.bound == f64::NEG_INFINITY || pass.bound > self.bound + rise {
-            self.stalled = 0;
-        } else {
-            self.stalled += 1;
-            if self.stalled > PATIENCE {
-                self.pace *= 0.7;
-                self.stalled = 0;
-            }
-        }
-        if pass.bound > self.bound {
-            self.bound = pass.bound;
-            self.best_prices.copy_from_slice(&self.relaxation.prices);
-        }
+        self.adapt(pass.bound);
+        let target = (self.bound + self.reach).min(ceiling);
         let weight = if self.steps == 1 { 1.0 } else { FRESH };
         self.shares.iter_mut().for_each(|share| *share *= 1.0 - weight);
         for (node, label) in pass.labels.iter().enumerate() {
@@ -86,25 +84,65 @@ impl Ascent {
 
     fn change_prices(&mut self, model: &Model, pass: &Pass, target: f64, weight: f64) -> i64 {
         let usage = model.usage(&pass.labels);
-        let (mut norm, mut excess) = (0.0, 0);
-        for (((used, limit), beyond), price) in
-            usage.iter().zip(&model.limits).zip(&mut self.beyond).zip(&self.relaxation.prices)
-        {
-            excess += (used - limit).max(0);
-            *beyond += weight * ((used - limit) as f64 - *beyond);
-            if *beyond > 0.0 || *price > 0.0 {
+        let excess = self.admit(model, &usage);
+        let mut norm = 0.0;
+        for slot in (0..usage.len()).filter(|slot| self.priced[*slot]) {
+            let beyond = &mut self.beyond[slot];
+            *beyond += weight * ((usage[slot] - model.limits[slot]) as f64 - *beyond);
+            if *beyond > 0.0 || self.best_prices[slot] > 0.0 {
                 norm += *beyond * *beyond;
             }
         }
         if norm > 0.0 {
-            let distance = (target - pass.bound).max(1e-4 * target.abs());
-            let step = self.pace * distance / norm;
-            for (price, beyond) in self.relaxation.prices.iter_mut().zip(&self.beyond) {
-                *price = (*price + step * beyond).max(0.0);
+            let step = PACE * (target - self.bound).max(0.0) / norm;
+            for ((price, center), beyond) in self.relaxation.prices.iter_mut().zip(&self.best_prices).zip(&self.beyond) {
+                *price = (center + step * beyond).max(0.0);
             }
             self.relaxation.reprice(model);
         }
         excess
+    }
+
+    /// Lets the worst slot of each stretch of exceeded limits have a price. Returns how much all are
+    /// exceeded together.
+    fn admit(&mut self, model: &Model, usage: &[i64]) -> i64 {
+        let (mut excess, mut worst) = (0, (0, 0));
+        for (slot, (used, limit)) in usage.iter().zip(&model.limits).enumerate() {
+            let over = used - limit;
+            if over > 0 {
+                excess += over;
+                worst = worst.max((over, slot));
+            } else if worst.0 > 0 {
+                self.priced[worst.1] = true;
+                worst = (0, 0);
+            }
+        }
+        if worst.0 > 0 {
+            self.priced[worst.1] = true;
+        }
+        excess
+    }
+
+    /// Takes note of a bound: reaches further after several that rose, less far after many that did not.
+    fn adapt(&mut self, bound: f64) {
+        if self.reach == 0.0 {
+            self.reach = bound.abs().max(1.0);
+        }
+        if self.bound == f64::NEG_INFINITY || bound > self.bound + 1e-3 * self.reach {
+            (self.stalled, self.risen) = (0, self.risen + 1);
+        } else {
+            (self.stalled, self.risen) = (self.stalled + 1, 0);
+        }
+        if self.stalled > PATIENCE {
+            (self.stalled, self.reach) = (0, FALL * self.reach);
+        }
+        if self.risen > LUCK {
+            (self.risen, self.reach) = (0, RISE * self.reach);
+        }
+        if bound > self.bound {
+            self.bound = bound;
+            self.best_prices.copy_from_slice(&self.relaxation.prices);
+        }
     }
 
     /// Whether more steps would win little.
@@ -139,6 +177,10 @@ impl Ascent {
             refuted.extend(gone.map(|(label, _)| (node as u32, label as u32)));
         }
         refuted
+    }
+
+    pub(crate) fn debug(&self) -> String {
+        format!("reach {:.2e} priced {} of {}", self.reach, self.relaxation.prices.iter().filter(|p| **p > 0.0).count(), self.priced.iter().filter(|p| **p).count())
     }
 
     /// What each label pays for what it uses, at the best prices.

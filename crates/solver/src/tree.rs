@@ -104,7 +104,7 @@ impl Tree {
                 continue;
             }
             let is_root = active.part.depth == 0;
-            if !active.ascent.is_done(self.target(active.ascent.bound, None), is_root) {
+            if !active.ascent.is_done(self.cutoff, is_root) {
                 self.active = Some(active);
                 continue;
             }
@@ -126,8 +126,8 @@ impl Tree {
             if model.limits.iter().any(|limit| *limit < 0) {
                 continue;
             }
-            let pace = if part.depth == 0 && part.bound == f64::NEG_INFINITY { 0.1 } else { 0.03 };
-            let ascent = Ascent::new(model, part.prices.clone(), pace);
+            let reach = (part.bound > f64::NEG_INFINITY).then(|| (0.1 * (self.cutoff - part.bound)).max(1.0));
+            let ascent = Ascent::new(model, part.prices.clone(), reach);
             return Some(Active { part, ascent });
         }
     }
@@ -135,9 +135,10 @@ impl Tree {
     /// One step of the relaxation, and a look at the assignment that comes with it.
     fn relax(&mut self, active: &mut Active) {
         let model = active.part.chain.model();
-        let (is_real, cutoff) = (self.is_real, self.cutoff);
-        let target = |bound: f64, cost: f64| if is_real { cutoff } else { guessed_target(bound, cost) };
-        let (pass, excess) = active.ascent.step(model, target);
+        let (pass, excess) = active.ascent.step(model, self.cutoff);
+        if active.part.depth == 0 {
+            self.stage_prices.clone_from(&active.ascent.best_prices);
+        }
         if pass.cost < FORBIDDEN_COST / 2.0 && excess == 0 && pass.cost < self.cutoff {
             self.found.push(active.part.chain.expand(&pass.labels));
             self.set_cutoff(pass.cost);
@@ -145,10 +146,6 @@ impl Tree {
         if !self.is_real {
             self.guess = Some((active.part.chain.clone(), pass.labels));
         }
-    }
-
-    fn target(&self, bound: f64, cost: Option<f64>) -> f64 {
-        if self.is_real { self.cutoff } else { guessed_target(bound, cost.unwrap_or(bound)) }
     }
 
     /// The relaxation has come to its end: reduce what it refuted, or split.
@@ -189,12 +186,6 @@ impl Tree {
             }
         }
     }
-}
-
-/// Where there is no assignment yet: what one that breaks limits costs, or further up as bounds pass it.
-fn guessed_target(bound: f64, cost: f64) -> f64 {
-    let cost = if cost < FORBIDDEN_COST / 2.0 { cost } else { bound };
-    cost.max(bound + 0.1 * bound.abs() + 1.0)
 }
 
 /// A part without some of its labels. It starts from the messages and prices of the whole.
