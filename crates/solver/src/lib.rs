@@ -56,7 +56,7 @@ pub fn probe_ascent(problem: &Problem) {
     let t = std::time::Instant::now();
     let mut ub = m.most();
     for i in 0..n {
-        let (p, excess) = a.step(m, ub);
+        let (p, excess) = a.step(m, Some(ub).filter(|u| *u < m.most()));
         if excess == 0 && p.cost < ub { ub = p.cost; eprintln!("   {i} feasible {ub:.0}"); }
         if i % (n / 8) == n / 8 - 1 { eprintln!("{i} {:.2} bound {:.5e} now {:.5e} {}", cpu(), a.bound, p.bound, a.debug()); }
     }

@@ -7,37 +7,53 @@ use crate::relax::{Direction, Pass, Relaxation, prefix_sums};
 #[derive(Clone, Debug)]
 pub(crate) struct Ascent {
     pub(crate) relaxation: Relaxation,
-    /// What assignments lately used beyond the limits, on average.
-    beyond: Vec<f64>,
-    /// Slots that may have a price: few limits bind, and neighbors say much the same.
-    priced: Vec<bool>,
-    /// How far above the best bound the next one is sought.
-    reach: f64,
-    /// Steps since the bound rose; and steps that raised it, one after another.
-    stalled: u32,
-    risen: u32,
-    pub(crate) steps: u32,
     pub(crate) bound: f64,
-    /// The bound some steps ago, to see whether it still rises.
-    mark: (u32, f64),
     /// Prices of the best bound.
     pub(crate) best_prices: Vec<f64>,
     /// How often each label was chosen lately.
     pub(crate) shares: Vec<f64>,
+    pub(crate) steps: u32,
+    /// What assignments lately used beyond the limits, on average.
+    beyond: Vec<f64>,
+    /// Slots that may have a price.
+    priced: Vec<bool>,
+    manner: Manner,
+    /// Steps since the bound rose; and steps that raised it, one after another.
+    stalled: u32,
+    risen: u32,
+    /// The bound some steps ago, to see whether it still rises.
+    mark: (u32, f64),
+}
+
+/// How prices move.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    /// From the best so far, at few slots, as if the bound could rise by `reach`: fast while far away.
+    Around { reach: f64 },
+    /// From the last ones, at all slots, towards a cost that is known to be possible, in a part of the
+    /// way: finds what the other manner gets stuck below.
+    Onward { pace: f64 },
 }
 
 /// How much a step counts in the average.
 const FRESH: f64 = 0.1;
-/// The share of the way to what is sought that a step tries to go.
+/// The share of the way that a step tries to go.
 const PACE: f64 = 0.1;
-/// Steps without a better bound before the reach falls, and with a better one before it grows.
+/// Around the best: steps without a better bound before the reach falls, and with one before it grows.
 const PATIENCE: u32 = 2;
 const FALL: f64 = 0.66;
 const LUCK: u32 = 1;
 const RISE: f64 = 1.5;
+/// It ends when it reaches less than this part of what is left, and starts with a larger one.
+const LEAST_REACH: f64 = 0.02;
+const REACH: f64 = 0.3;
+/// Onward: steps without a better bound before the pace falls; it ends below the least.
+const LONG_PATIENCE: u32 = 25;
+const LONG_FALL: f64 = 0.6;
+const LEAST_PACE: f64 = 0.02;
 /// The ascent has come to its end when so many steps win less than this part of what is left: many
 /// for the whole problem, few for its parts.
-const MARK_STEPS: [u32; 2] = [20, 60];
+const MARK_STEPS: [u32; 2] = [20, 150];
 const MARK_GAIN: f64 = 0.02;
 /// Rounding errors are smaller than this part of what is added up.
 const ROUNDING: f64 = 1e-12;
@@ -49,69 +65,80 @@ impl Ascent {
         let priced = prices.iter().map(|price| *price > 0.0).collect();
         let relaxation = Relaxation::new(model, prices);
         Ascent {
-            beyond: vec![0.0; model.limits.len()],
-            priced,
+            bound: f64::NEG_INFINITY,
             best_prices,
             shares: vec![0.0; relaxation.excess.len()],
-            relaxation,
-            reach: reach.unwrap_or(0.0),
+            steps: 0,
+            beyond: vec![0.0; model.limits.len()],
+            priced,
+            manner: Manner::Around { reach: reach.unwrap_or(0.0) },
             stalled: 0,
             risen: 0,
-            steps: 0,
-            bound: f64::NEG_INFINITY,
             mark: (0, f64::NEG_INFINITY),
+            relaxation,
         }
     }
 
-    /// Two passes and a change of prices. `ceiling` is a cost that is known to be possible. Returns what
-    /// the second pass found, with a bound that is valid, and by how much its assignment exceeds limits.
-    pub(crate) fn step(&mut self, model: &Model, ceiling: f64) -> (Pass, i64) {
+    /// Two passes and a change of prices. `ceiling` is a cost that is known to be possible, if one is.
+    /// Returns what the second pass found, with a bound that is valid, and by how much its assignment
+    /// exceeds limits.
+    pub(crate) fn step(&mut self, model: &Model, ceiling: Option<f64>) -> (Pass, i64) {
         self.relaxation.pass(model, Direction::Forward);
         let mut pass = self.relaxation.pass(model, Direction::Backward);
         pass.bound -= ROUNDING * pass.magnitude;
         pass.cost = model.cost(&pass.labels);
         self.steps += 1;
-        self.adapt(pass.bound);
-        let target = (self.bound + self.reach).min(ceiling);
+        self.adapt(pass.bound, ceiling);
         let weight = if self.steps == 1 { 1.0 } else { FRESH };
         self.shares.iter_mut().for_each(|share| *share *= 1.0 - weight);
         for (node, label) in pass.labels.iter().enumerate() {
             self.shares[self.relaxation.first[node] + *label as usize] += weight;
         }
-        let excess = self.change_prices(model, &pass, target, weight);
+        let usage = model.usage(&pass.labels);
+        let excess = self.admit(model, &usage);
+        let way = match (self.manner, ceiling) {
+            (Manner::Around { reach }, Some(ceiling)) => PACE * reach.min(ceiling - self.bound),
+            (Manner::Around { reach }, None) => PACE * reach,
+            (Manner::Onward { pace }, ceiling) => pace * (ceiling.unwrap_or(self.bound) - pass.bound),
+        };
+        self.move_prices(model, &usage, way, weight);
         (pass, excess)
     }
 
-    fn change_prices(&mut self, model: &Model, pass: &Pass, target: f64, weight: f64) -> i64 {
-        let usage = model.usage(&pass.labels);
-        let excess = self.admit(model, &usage);
+    /// Moves prices so far that the bound would rise by `way`, if it were linear.
+    fn move_prices(&mut self, model: &Model, usage: &[i64], way: f64, weight: f64) {
+        let is_around = matches!(self.manner, Manner::Around { .. });
         let mut norm = 0.0;
         for slot in (0..usage.len()).filter(|slot| self.priced[*slot]) {
             let beyond = &mut self.beyond[slot];
             *beyond += weight * ((usage[slot] - model.limits[slot]) as f64 - *beyond);
-            if *beyond > 0.0 || self.best_prices[slot] > 0.0 {
+            let price = if is_around { self.best_prices[slot] } else { self.relaxation.prices[slot] };
+            if *beyond > 0.0 || price > 0.0 {
                 norm += *beyond * *beyond;
             }
         }
-        if norm > 0.0 {
-            let step = PACE * (target - self.bound).max(0.0) / norm;
-            for ((price, center), beyond) in self.relaxation.prices.iter_mut().zip(&self.best_prices).zip(&self.beyond) {
-                *price = (center + step * beyond).max(0.0);
-            }
-            self.relaxation.reprice(model);
+        if norm == 0.0 {
+            return;
         }
-        excess
+        let step = way.max(0.0) / norm;
+        for (slot, price) in self.relaxation.prices.iter_mut().enumerate() {
+            let from = if is_around { self.best_prices[slot] } else { *price };
+            *price = (from + step * self.beyond[slot]).max(0.0);
+        }
+        self.relaxation.reprice(model);
     }
 
-    /// Lets the worst slot of each stretch of exceeded limits have a price. Returns how much all are
-    /// exceeded together.
+    /// Lets slots whose limits are exceeded have a price: the worst of each stretch of them, since its
+    /// neighbors say much the same, or all. Returns how much limits are exceeded together.
     fn admit(&mut self, model: &Model, usage: &[i64]) -> i64 {
+        let all = matches!(self.manner, Manner::Onward { .. });
         let (mut excess, mut worst) = (0, (0, 0));
         for (slot, (used, limit)) in usage.iter().zip(&model.limits).enumerate() {
             let over = used - limit;
             if over > 0 {
                 excess += over;
                 worst = worst.max((over, slot));
+                self.priced[slot] |= all;
             } else if worst.0 > 0 {
                 self.priced[worst.1] = true;
                 worst = (0, 0);
@@ -123,26 +150,54 @@ impl Ascent {
         excess
     }
 
-    /// Takes note of a bound: reaches further after several that rose, less far after many that did not.
-    fn adapt(&mut self, bound: f64) {
-        if self.reach == 0.0 {
-            self.reach = bound.abs().max(1.0);
-        }
-        if self.bound == f64::NEG_INFINITY || bound > self.bound + 1e-3 * self.reach {
+    /// Takes note of a bound, and changes how far or in which manner prices move.
+    fn adapt(&mut self, bound: f64, ceiling: Option<f64>) {
+        let significant = match &mut self.manner {
+            Manner::Around { reach } => {
+                if *reach == 0.0 {
+                    *reach = bound.abs().max(1.0);
+                }
+                1e-3 * *reach
+            }
+            Manner::Onward { .. } => 1e-4 * (ceiling.unwrap_or(bound) - self.bound).abs(),
+        };
+        if self.bound == f64::NEG_INFINITY || bound > self.bound + significant {
             (self.stalled, self.risen) = (0, self.risen + 1);
         } else {
             (self.stalled, self.risen) = (self.stalled + 1, 0);
-        }
-        if self.stalled > PATIENCE {
-            (self.stalled, self.reach) = (0, FALL * self.reach);
-        }
-        if self.risen > LUCK {
-            (self.risen, self.reach) = (0, RISE * self.reach);
         }
         if bound > self.bound {
             self.bound = bound;
             self.best_prices.copy_from_slice(&self.relaxation.prices);
         }
+        match &mut self.manner {
+            Manner::Around { reach } => {
+                if self.stalled > PATIENCE {
+                    (self.stalled, *reach) = (0, FALL * *reach);
+                }
+                if self.risen > LUCK {
+                    (self.risen, *reach) = (0, RISE * *reach);
+                }
+                if ceiling.is_some_and(|ceiling| *reach < LEAST_REACH * (ceiling - self.bound)) {
+                    self.change_manner(Manner::Onward { pace: PACE });
+                }
+            }
+            Manner::Onward { pace } => {
+                if self.stalled > LONG_PATIENCE {
+                    (self.stalled, *pace) = (0, LONG_FALL * *pace);
+                }
+                if *pace < LEAST_PACE {
+                    let left = ceiling.map_or(self.bound.abs(), |ceiling| ceiling - self.bound);
+                    self.change_manner(Manner::Around { reach: REACH * left });
+                }
+            }
+        }
+    }
+
+    fn change_manner(&mut self, manner: Manner) {
+        self.manner = manner;
+        (self.stalled, self.risen) = (0, 0);
+        self.relaxation.prices.copy_from_slice(&self.best_prices);
     }
 
     /// Whether more steps would win little.
@@ -179,9 +234,7 @@ impl Ascent {
         refuted
     }
 
-    pub(crate) fn debug(&self) -> String {
-        format!("reach {:.2e} priced {} of {}", self.reach, self.relaxation.prices.iter().filter(|p| **p > 0.0).count(), self.priced.iter().filter(|p| **p).count())
-    }
+    pub(crate) fn debug(&self) -> String { format!("{:?}", self.manner) }
 
     /// What each label pays for what it uses, at the best prices.
     pub(crate) fn label_prices(&self, model: &Model) -> Vec<f64> {

@@ -135,7 +135,7 @@ impl Tree {
     /// One step of the relaxation, and a look at the assignment that comes with it.
     fn relax(&mut self, active: &mut Active) {
         let model = active.part.chain.model();
-        let (pass, excess) = active.ascent.step(model, self.cutoff);
+        let (pass, excess) = active.ascent.step(model, self.is_real.then_some(self.cutoff));
         if active.part.depth == 0 {
             self.stage_prices.clone_from(&active.ascent.best_prices);
         }
@@ -166,9 +166,6 @@ impl Tree {
                 self.open.push(part);
             }
             return;
-        }
-        if is_root {
-            self.stage_prices.clone_from(&active.ascent.best_prices);
         }
         let Some((node, low)) = split(model, &active.ascent) else {
             // One label for every node: the assignment was looked at already.
