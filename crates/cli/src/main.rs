@@ -4,6 +4,7 @@ mod inspect;
 mod models;
 mod print;
 mod run;
+mod solve;
 
 mod model;
 
@@ -36,6 +37,7 @@ enum Command {
     Models(models::Arguments),
     Print(print::Arguments),
     Run(run::Arguments),
+    Solve(solve::Arguments),
 }
 
 const AFTER_HELP: &str = "\
@@ -56,5 +58,6 @@ fn main() -> ExitCode {
         Command::Models(arguments) => models::execute(&arguments),
         Command::Print(arguments) => print::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
+        Command::Solve(arguments) => solve::execute(&arguments),
     })
 }
