@@ -33,7 +33,10 @@ const PASSES: usize = 30;
 const SLOTS: usize = 50;
 
 pub(crate) fn explain_wipeout(wipeout: Wipeout) -> Infeasible {
-    Infeasible::Forbidden { node: wipeout.node as usize }
+    match wipeout.node {
+        Some(node) => Infeasible::Forbidden { node: node as usize },
+        None => Infeasible::Combination,
+    }
 }
 
 /// Looks for a time at which the least that can be used is more than the limit.

@@ -88,7 +88,7 @@ impl Ascent {
         pass.bound -= ROUNDING * pass.magnitude;
         pass.cost = model.cost(&pass.labels);
         self.steps += 1;
-        self.adapt(pass.bound, ceiling);
+        self.adapt(model, pass.bound, ceiling);
         let weight = if self.steps == 1 { 1.0 } else { FRESH };
         self.shares.iter_mut().for_each(|share| *share *= 1.0 - weight);
         for (node, label) in pass.labels.iter().enumerate() {
@@ -112,7 +112,7 @@ impl Ascent {
         for slot in (0..usage.len()).filter(|slot| self.priced[*slot]) {
             let beyond = &mut self.beyond[slot];
             *beyond += weight * ((usage[slot] - model.limits[slot]) as f64 - *beyond);
-            let price = if is_around { self.best_prices[slot] } else { self.relaxation.prices[slot] };
+            let price = if is_around { self.best_prices[slot] } else { self.relaxation.prices()[slot] };
             if *beyond > 0.0 || price > 0.0 {
                 norm += *beyond * *beyond;
             }
@@ -121,11 +121,13 @@ impl Ascent {
             return;
         }
         let step = way.max(0.0) / norm;
-        for (slot, price) in self.relaxation.prices.iter_mut().enumerate() {
-            let from = if is_around { self.best_prices[slot] } else { *price };
-            *price = (from + step * self.beyond[slot]).max(0.0);
-        }
-        self.relaxation.reprice(model);
+        let Ascent { relaxation, best_prices, beyond, .. } = self;
+        relaxation.set_prices(model, |prices| {
+            for (slot, price) in prices.iter_mut().enumerate() {
+                let from = if is_around { best_prices[slot] } else { *price };
+                *price = (from + step * beyond[slot]).max(0.0);
+            }
+        });
     }
 
     /// Lets slots whose limits are exceeded have a price: the worst of each stretch of them, since its
@@ -151,7 +153,7 @@ impl Ascent {
     }
 
     /// Takes note of a bound, and changes how far or in which manner prices move.
-    fn adapt(&mut self, bound: f64, ceiling: Option<f64>) {
+    fn adapt(&mut self, model: &Model, bound: f64, ceiling: Option<f64>) {
         let significant = match &mut self.manner {
             Manner::Around { reach } => {
                 if *reach == 0.0 {
@@ -168,7 +170,7 @@ impl Ascent {
         }
         if bound > self.bound {
             self.bound = bound;
-            self.best_prices.copy_from_slice(&self.relaxation.prices);
+            self.best_prices.copy_from_slice(self.relaxation.prices());
         }
         match &mut self.manner {
             Manner::Around { reach } => {
@@ -179,7 +181,7 @@ impl Ascent {
                     (self.risen, *reach) = (0, RISE * *reach);
                 }
                 if ceiling.is_some_and(|ceiling| *reach < LEAST_REACH * (ceiling - self.bound)) {
-                    self.change_manner(Manner::Onward { pace: PACE });
+                    self.change_manner(model, Manner::Onward { pace: PACE });
                 }
             }
             Manner::Onward { pace } => {
@@ -188,16 +190,16 @@ impl Ascent {
                 }
                 if *pace < LEAST_PACE {
                     let left = ceiling.map_or(self.bound.abs(), |ceiling| ceiling - self.bound);
-                    self.change_manner(Manner::Around { reach: REACH * left });
+                    self.change_manner(model, Manner::Around { reach: REACH * left });
                 }
             }
         }
     }
 
-    fn change_manner(&mut self, manner: Manner) {
+    fn change_manner(&mut self, model: &Model, manner: Manner) {
         self.manner = manner;
         (self.stalled, self.risen) = (0, 0);
-        self.relaxation.prices.copy_from_slice(&self.best_prices);
+        self.relaxation.set_prices(model, |prices| prices.copy_from_slice(&self.best_prices));
     }
 
     /// Whether more steps would win little.
@@ -213,8 +215,7 @@ impl Ascent {
     /// Labels that no assignment cheaper than `cutoff` has. Uses the best prices, and leaves them in
     /// place.
     pub(crate) fn refuted(&mut self, model: &Model, cutoff: f64) -> Vec<(u32, u32)> {
-        self.relaxation.prices.copy_from_slice(&self.best_prices);
-        self.relaxation.reprice(model);
+        self.relaxation.set_prices(model, |prices| prices.copy_from_slice(&self.best_prices));
         let mut pass = self.relaxation.pass(model, Direction::Forward);
         // A few passes at these prices: messages were made for others.
         for _ in 0..4 {
@@ -233,8 +234,6 @@ impl Ascent {
         }
         refuted
     }
-
-    pub(crate) fn debug(&self) -> String { format!("{:?}", self.manner) }
 
     /// What each label pays for what it uses, at the best prices.
     pub(crate) fn label_prices(&self, model: &Model) -> Vec<f64> {

@@ -45,10 +45,10 @@ struct Determined {
     labels: Vec<u32>,
 }
 
-/// No assignment avoids what is forbidden: this node has no label left.
+/// No assignment avoids what is forbidden: this node, if it is one, has no label left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wipeout {
-    pub(crate) node: u32,
+    pub(crate) node: Option<u32>,
 }
 
 /// Rounds of reduction go on while each takes away more than one part in this many.
@@ -81,6 +81,9 @@ pub(crate) fn reduce(model: Model) -> Result<Reduced, Wipeout> {
         }
     }
     let mut reduced = graph.finish(count);
+    if !reduced.model.constant.is_finite() {
+        return Err(Wipeout { node: None });
+    }
     reduced.slots = times::keep_binding(&mut reduced.model);
     Ok(reduced)
 }

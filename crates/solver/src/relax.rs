@@ -12,7 +12,7 @@ pub(crate) struct Relaxation {
     pub(crate) first: Vec<usize>,
     /// Cost of each label with the price of what it uses.
     priced: Vec<f64>,
-    pub(crate) prices: Vec<f64>,
+    prices: Vec<f64>,
     /// The factors of each node: which, at which of its nodes.
     adjacent: Vec<SmallVec<[Place; 4]>>,
     /// What each factor has given to the labels of each of its nodes.
@@ -77,8 +77,18 @@ impl Relaxation {
         relaxation
     }
 
+    pub(crate) fn prices(&self) -> &[f64] {
+        &self.prices
+    }
+
+    /// Changes prices.
+    pub(crate) fn set_prices(&mut self, model: &Model, change: impl FnOnce(&mut [f64])) {
+        change(&mut self.prices);
+        self.reprice(model);
+    }
+
     /// Makes costs follow prices.
-    pub(crate) fn reprice(&mut self, model: &Model) {
+    fn reprice(&mut self, model: &Model) {
         let sums = prefix_sums(&self.prices);
         self.priced.clear();
         for node in &model.nodes {

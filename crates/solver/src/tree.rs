@@ -191,7 +191,7 @@ fn restricted(active: &Active, gone: impl Iterator<Item = (u32, u32)>) -> Fate {
     match chain.without(active.ascent.relaxation.moved(chain.model()), gone) {
         Err(_) => Fate::Closed,
         Ok(chain) => Fate::Open(Part {
-            prices: chain.carry_prices(&active.ascent.relaxation.prices),
+            prices: chain.carry_prices(active.ascent.relaxation.prices()),
             chain: Arc::new(chain),
             bound: active.ascent.bound.max(active.part.bound),
             depth: active.part.depth,

@@ -41,7 +41,7 @@ pub(super) fn enforce(graph: &mut Graph) -> Result<(), Wipeout> {
                 }
             }
             if graph.node(node).is_some_and(|node| node.costs.iter().all(|cost| *cost == f64::INFINITY)) {
-                return Err(Wipeout { node });
+                return Err(Wipeout { node: Some(node) });
             }
         }
     }

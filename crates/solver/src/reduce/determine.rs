@@ -11,17 +11,7 @@ use crate::model::{Factor, Node};
 pub(super) fn determine(graph: &mut Graph) {
     let mut waiting: Vec<u32> = (0..graph.nodes.len() as u32).rev().collect();
     while let Some(index) = waiting.pop() {
-        let near = graph.adjacent(index);
-        let mut neighbors: SmallVec<[u32; 8]> = SmallVec::new();
-        for factor in &near {
-            let nodes = graph.factors[*factor as usize].iter().flat_map(|factor| &factor.nodes);
-            neighbors.extend(nodes.copied().filter(|node| *node != index));
-            if neighbors.len() > 2 {
-                break;
-            }
-        }
-        neighbors.sort_unstable();
-        neighbors.dedup();
+        let Some(neighbors) = few_neighbors(graph, index) else { continue };
         let Some(node) = graph.node(index) else { continue };
         let gone = match *neighbors {
             [] => free(graph, index),
@@ -36,6 +26,23 @@ pub(super) fn determine(graph: &mut Graph) {
             waiting.extend(neighbors);
         }
     }
+}
+
+/// The neighbors of a node, ascending, if there are at most two.
+fn few_neighbors(graph: &mut Graph, index: u32) -> Option<SmallVec<[u32; 2]>> {
+    let mut neighbors: SmallVec<[u32; 2]> = SmallVec::new();
+    for factor in graph.adjacent(index) {
+        for node in graph.factors[factor as usize].iter().flat_map(|factor| &factor.nodes) {
+            if *node != index && !neighbors.contains(node) {
+                neighbors.push(*node);
+            }
+        }
+        if neighbors.len() > 2 {
+            return None;
+        }
+    }
+    neighbors.sort_unstable();
+    Some(neighbors)
 }
 
 /// A node without neighbors, if one label is the cheapest and uses least.

@@ -165,7 +165,7 @@ impl Graph {
             let Some(node) = self.node(index) else { continue };
             let keep: Vec<usize> = (0..node.costs.len()).filter(|label| node.costs[*label] < f64::INFINITY).collect();
             if keep.is_empty() {
-                return Err(Wipeout { node: index });
+                return Err(Wipeout { node: Some(index) });
             }
             if keep.len() < node.costs.len() {
                 self.keep(index, &keep);
