@@ -26,7 +26,7 @@ fn parts(table: &[f64], columns: usize) -> Option<(Vec<f64>, Vec<f64>)> {
     }
     let offsets: Vec<f64> = table.chunks_exact(columns).map(|row| row[0] - first[0]).collect();
     // Messages that were moved into the table leave it separable but for rounding.
-    let equal = |entry: f64, sum: f64| (entry - sum).abs() <= ROUNDING * (entry.abs() + sum.abs());
+    let equal = |entry: f64, sum: f64| entry.is_finite() && (entry - sum).abs() <= ROUNDING * (entry.abs() + sum.abs());
     let same = |(row, offset): (&[f64], &f64)| row.iter().zip(first).all(|(entry, base)| equal(*entry, base + offset));
     table.chunks_exact(columns).zip(&offsets).all(same).then(|| (offsets.clone(), first.to_vec()))
 }
