@@ -156,13 +156,7 @@ struct Walk<'t> {
 
 /// The least cost over the labels of a node, for every combination of its neighbors', and which label
 /// that is.
-fn minimize(
-    model: &Model,
-    step: &Step,
-    own: &[f64],
-    tables: &[Table<'_>],
-    row: &mut Vec<f64>,
-) -> (Vec<f64>, Vec<u32>) {
+fn minimize(model: &Model, step: &Step, own: &[f64], tables: &[Table<'_>], row: &mut Vec<f64>) -> (Vec<f64>, Vec<u32>) {
     let sizes: SmallVec<[usize; 6]> =
         step.neighbors.iter().map(|node| model.nodes[*node as usize].costs.len()).collect();
     let mut walks: Vec<Walk<'_>> = tables.iter().map(|table| walk(model, step, table)).collect();

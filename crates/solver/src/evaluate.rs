@@ -22,12 +22,27 @@ pub struct Peak {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// It has another number of choices than there are nodes.
-    Length { expected: usize, found: usize },
+    Length {
+        expected: usize,
+        found: usize,
+    },
     /// There is no such alternative.
-    Alternative { node: usize, alternative: u32 },
-    ForbiddenNode { node: usize },
-    ForbiddenEdge { edge: usize },
-    Limit { resource: usize, time: u64, amount: u128, limit: u64 },
+    Alternative {
+        node: usize,
+        alternative: u32,
+    },
+    ForbiddenNode {
+        node: usize,
+    },
+    ForbiddenEdge {
+        edge: usize,
+    },
+    Limit {
+        resource: usize,
+        time: u64,
+        amount: u128,
+        limit: u64,
+    },
 }
 
 /// Cost and peaks of an assignment that breaks no rule, or the first rule that it breaks.

@@ -44,6 +44,3 @@ pub use infeasible::Infeasible;
 pub use limit::Limit;
 pub use problem::Problem;
 pub use solve::{Answer, Options, Price, Progress, Solution, Start, solve};
-
-#[doc(hidden)]
-pub fn cpu() -> f64 { let s = std::fs::read_to_string("/proc/self/stat").unwrap(); let f: Vec<&str> = s.rsplit(')').next().unwrap().split_whitespace().collect(); (f[11].parse::<f64>().unwrap() + f[12].parse::<f64>().unwrap()) / 100.0 }

@@ -197,9 +197,8 @@ impl Model {
     pub(crate) fn exchange_rate(&self) -> f64 {
         let range = |values: &[f64]| {
             let finite = values.iter().copied().filter(|value| *value < f64::INFINITY);
-            let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
-                (least.min(value), most.max(value))
-            });
+            let (least, most) = finite
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
             (most - least).max(0.0)
         };
         let nodes: f64 = self.nodes.iter().map(|node| range(&node.costs)).sum();
@@ -234,9 +233,10 @@ impl Model {
 
     /// Where a factor has the entry of an assignment.
     pub(crate) fn place(&self, factor: &Factor, labels: &[u32]) -> usize {
-        factor.nodes.iter().fold(0, |place, node| {
-            place * self.nodes[*node as usize].costs.len() + labels[*node as usize] as usize
-        })
+        factor
+            .nodes
+            .iter()
+            .fold(0, |place, node| place * self.nodes[*node as usize].costs.len() + labels[*node as usize] as usize)
     }
 }
 

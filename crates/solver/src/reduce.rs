@@ -96,9 +96,11 @@ impl Reduced {
             all[*node as usize] = labels[*label as usize];
         }
         for step in self.steps.iter().rev() {
-            let place = step.parents.iter().zip(&step.sizes).fold(0, |place, (parent, size)| {
-                place * *size as usize + all[*parent as usize] as usize
-            });
+            let place = step
+                .parents
+                .iter()
+                .zip(&step.sizes)
+                .fold(0, |place, (parent, size)| place * *size as usize + all[*parent as usize] as usize);
             all[step.node as usize] = step.labels[place];
         }
         all

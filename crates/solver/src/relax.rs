@@ -126,8 +126,7 @@ impl Relaxation {
     /// lead further.
     pub(crate) fn pass(&mut self, model: &Model, direction: Direction) -> Pass {
         let count = model.nodes.len();
-        let capacity: f64 =
-            self.prices.iter().zip(&model.limits).map(|(price, limit)| price * *limit as f64).sum();
+        let capacity: f64 = self.prices.iter().zip(&model.limits).map(|(price, limit)| price * *limit as f64).sum();
         let mut bound = model.constant - capacity;
         let mut magnitude = model.constant.abs() + capacity;
         let mut labels = vec![0_u32; count];

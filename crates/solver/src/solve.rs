@@ -82,11 +82,7 @@ const FIRST_WORK: f64 = 1e6;
 const MOST_WORK: f64 = 2e7;
 
 /// Searches for the cheapest assignment. `progress` is told after each round.
-pub fn solve(
-    problem: &Problem,
-    options: &Options,
-    mut progress: impl FnMut(Progress),
-) -> Result<Answer, Malformed> {
+pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Progress)) -> Result<Answer, Malformed> {
     problem.check()?;
     let deadline = Deadline::new(options.limit);
     let slots = Slots::new(problem);

@@ -93,9 +93,7 @@ impl State {
 
     /// Sets labels and returns what they were.
     fn swap_in(&mut self, changes: &[(u32, u32)]) -> Vec<(u32, u32)> {
-        let swap = |&(node, label): &(u32, u32)| {
-            (node, std::mem::replace(&mut self.labels[node as usize], label))
-        };
+        let swap = |&(node, label): &(u32, u32)| (node, std::mem::replace(&mut self.labels[node as usize], label));
         changes.iter().map(swap).collect()
     }
 
@@ -107,9 +105,11 @@ impl State {
             for factor in &links.factors[node as usize] {
                 let factor = &model.factors[*factor as usize];
                 // A factor counts with the first of its nodes that is among them.
-                let is_first = factor.nodes.iter().take_while(|other| **other != node).all(|other| {
-                    changes.binary_search_by_key(other, |(changed, _)| *changed).is_err()
-                });
+                let is_first = factor
+                    .nodes
+                    .iter()
+                    .take_while(|other| **other != node)
+                    .all(|other| changes.binary_search_by_key(other, |(changed, _)| *changed).is_err());
                 if is_first {
                     sum += factor.table[model.place(factor, &self.labels)].min(FORBIDDEN_COST);
                 }

@@ -8,7 +8,7 @@ use meshwright_solver::{Answer, Limit, Options, Problem, Start, solve};
 
 #[test]
 fn small_problems_are_solved_exactly() {
-    let cases = if std::env::var_os("LONG").is_some() { 20_000 } else { 600 };
+    let cases = if std::env::var_os("LONG").is_some() { 5_000 } else { 300 };
     let (mut feasible, mut infeasible) = (0, 0);
     for seed in 0..cases {
         let problem = random_problem(seed);
@@ -100,9 +100,7 @@ fn random_problem(seed: u64) -> Problem {
         .collect::<Vec<_>>();
     let nodes: Vec<Node> =
         (0..1 + random.below(7)).map(|_| random_node(&mut random, resources.len() as u64, largest)).collect();
-    let edges = (0..random.below(2 * nodes.len() as u64))
-        .map(|_| random_edge(&mut random, &nodes, largest))
-        .collect();
+    let edges = (0..random.below(2 * nodes.len() as u64)).map(|_| random_edge(&mut random, &nodes, largest)).collect();
     Problem { name: String::new(), resources, nodes, edges }
 }
 
@@ -142,11 +140,4 @@ fn random_cost(random: &mut Random, largest: u64) -> Cost {
         return FORBIDDEN;
     }
     random.below(largest) as Cost - random.below(1 + largest / 8) as Cost
-}
-pub fn debug(seed: u64) {
-    let problem = random_problem(seed);
-    eprintln!("{problem:#?} {:?}", brute_force(&problem));
-    let mut last = String::new();
-    let a = solve(&problem, &options(seed, 1), |p| { let s = format!("{p:?}"); if s != last { eprintln!("{s}"); last = s; } });
-    eprintln!("{a:?}");
 }

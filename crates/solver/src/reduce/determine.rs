@@ -71,10 +71,15 @@ fn eliminate(graph: &mut Graph, index: u32, neighbors: &[u32]) {
     for_each_combination(&counts, |combination| {
         let cost = |label: usize| {
             let of_factor = |(factor, strides): (&Factor, &SmallVec<[usize; 4]>)| {
-                let place: usize = factor.nodes.iter().zip(strides).map(|(node, stride)| {
-                    let position = neighbors.iter().position(|neighbor| neighbor == node);
-                    position.map_or(label, |position| combination[position]) * stride
-                }).sum();
+                let place: usize = factor
+                    .nodes
+                    .iter()
+                    .zip(strides)
+                    .map(|(node, stride)| {
+                        let position = neighbors.iter().position(|neighbor| neighbor == node);
+                        position.map_or(label, |position| combination[position]) * stride
+                    })
+                    .sum();
                 factor.table[place]
             };
             node.costs[label] + factors.iter().zip(&strides).map(of_factor).sum::<f64>()
