@@ -23,8 +23,11 @@ pub(crate) struct Walker<'a> {
     /// Places of nodes in the region, or nothing.
     place: Vec<u32>,
     /// Changes made, in order.
-    pub(crate) changes: Vec<Vec<(u32, u32)>>,
+    pub(crate) changes: Vec<Relabeling>,
 }
+
+/// Nodes with their new labels, ascending.
+pub(crate) type Relabeling = Vec<(u32, u32)>;
 
 const OUTSIDE: u32 = u32::MAX;
 
@@ -64,7 +67,7 @@ impl<'a> Walker<'a> {
         let size = self.random.magnitude(4.0, count.max(5) as f64) as usize;
         let largest = self.random.magnitude(3e2, 3e4);
         let region = self.region(size.min(count));
-        let order = self.order(region, largest);
+        let order = self.order(&region, largest);
         let noise = if self.random.below(2) == 0 { 0.0 } else { self.random.magnitude(0.05, 2.0) };
         // Prices are searched for the least at which the region still fits.
         let (mut low, mut high, mut scale) = (0.0, f64::INFINITY, self.random.magnitude(0.3, 2.0));
@@ -133,7 +136,7 @@ impl<'a> Walker<'a> {
         region
     }
 
-    fn order(&mut self, region: Vec<u32>, largest: f64) -> Order {
+    fn order(&mut self, region: &[u32], largest: f64) -> Order {
         for (place, node) in region.iter().enumerate() {
             self.place[*node as usize] = place as u32;
         }
@@ -145,7 +148,7 @@ impl<'a> Walker<'a> {
             })
             .collect();
         let sizes = |node: u32| self.model.nodes[node as usize].costs.len();
-        let order = smallest_first(sizes, &region, neighbors, largest);
+        let order = smallest_first(sizes, region, neighbors, largest);
         region.iter().for_each(|node| self.place[*node as usize] = OUTSIDE);
         order
     }

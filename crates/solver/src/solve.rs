@@ -8,7 +8,7 @@ use crate::evaluate::{Evaluation, evaluate};
 use crate::infeasible::{Infeasible, explain_limits, explain_wipeout};
 use crate::limit::{Deadline, Limit, Meter};
 use crate::model::Model;
-use crate::neighborhood::Walker;
+use crate::neighborhood::{Relabeling, Walker};
 use crate::parallel::run_all;
 use crate::prices::label_prices;
 use crate::problem::{Malformed, Problem};
@@ -176,7 +176,8 @@ impl<'a> Search<'a> {
         }
         let done = run_all(options.threads, tasks);
         let work = done.iter().map(|done| done.work).sum();
-        self.join(done.into_iter().filter_map(|done| done.walked).collect());
+        let walked: Vec<_> = done.into_iter().filter_map(|done| done.walked).collect();
+        self.join(&walked);
         self.rounds += 1;
         self.walk = (1.3 * self.walk).min(MOST_WORK);
         work
@@ -215,10 +216,10 @@ impl<'a> Search<'a> {
     }
 
     /// Takes the best that walkers found, and of the others what can be had besides.
-    fn join(&mut self, walked: Vec<(State, Vec<Vec<(u32, u32)>>)>) {
+    fn join(&mut self, walked: &[(State, Vec<Relabeling>)]) {
         let model = self.stage.model();
         let mut best = self.state.clone();
-        for (state, _) in &walked {
+        for (state, _) in walked {
             if state.is_nearer_than(&best) {
                 best.clone_from(state);
             }
@@ -288,7 +289,7 @@ impl<'a> Search<'a> {
 /// What a task of a round came to.
 struct Done {
     work: f64,
-    walked: Option<(State, Vec<Vec<(u32, u32)>>)>,
+    walked: Option<(State, Vec<Relabeling>)>,
 }
 
 /// Where the labels of each node begin among those of all.
