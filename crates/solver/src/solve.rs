@@ -254,7 +254,9 @@ impl<'a> Search<'a> {
     fn lower_bound(&self) -> Option<i128> {
         let cost = self.best.as_ref().map(|(_, best)| best.cost);
         if self.tree.is_done() {
-            return cost;
+            // Beyond 2^53, floats round; what is proven is proven up to that.
+            let rounded = |cost: i128| if cost.abs() < 1 << 53 { 0 } else { cost.abs() >> 40 };
+            return cost.map(|cost| cost - rounded(cost));
         }
         let bound = self.tree.bound();
         let bound = bound.is_finite().then(|| bound.ceil() as i128);
