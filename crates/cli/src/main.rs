@@ -5,6 +5,7 @@ mod models;
 mod partition;
 mod print;
 mod run;
+mod solve;
 mod verify;
 
 mod model;
@@ -43,6 +44,7 @@ enum Command {
     Partition(partition::Arguments),
     Print(print::Arguments),
     Run(run::Arguments),
+    Solve(solve::Arguments),
     Verify(verify::Arguments),
 }
 
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Partition(arguments) => partition::execute(&arguments),
         Command::Print(arguments) => print::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
+        Command::Solve(arguments) => solve::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
     })
 }

@@ -84,8 +84,13 @@ pub(crate) fn terminal_width() -> usize {
 
 /// A whole number with thousands separators: `124,439,808`.
 pub(crate) fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
+    grouped(number as i128)
+}
+
+/// A number with commas between groups of digits.
+pub(crate) fn grouped(number: i128) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = if number < 0 { "-".to_owned() } else { String::new() };
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');

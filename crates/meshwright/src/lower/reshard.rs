@@ -96,9 +96,6 @@ pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Pr
     None
 }
 
-/// The moves and their price, where there is a way.
-type Way = Option<(Vec<Move>, f64)>;
-
 /// Ways found before.
 pub struct Ways<'a> {
     mesh: &'a Mesh,
