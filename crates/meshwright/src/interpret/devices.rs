@@ -235,7 +235,7 @@ fn finish(thread: ScopedJoinHandle<'_, Outcome>) -> Outcome {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn not_started(error: &std::io::Error) -> Outcome {
+fn not_started(error: &dyn std::fmt::Display) -> Outcome {
     Err(EvaluateError { location: Program::UNKNOWN_LOCATION, message: format!("no thread could be started: {error}") })
 }
 
