@@ -1,6 +1,6 @@
 //! Labelling with memory.
 //!
-//! [`solve`] chooses one alternative for every node of a [`Problem`]: costs of nodes and edges add up to
+//! [`solve()`] chooses one alternative for every node of a [`Problem`]: costs of nodes and edges add up to
 //! as little as possible, while the alternatives chosen never use more of a resource than there is.
 //!
 //! Modules stand in the order in which a problem passes through them.
