@@ -61,7 +61,19 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
     emitter.body()?;
     emitter.results(&results)?;
     let reshards = std::mem::take(&mut emitter.reshards);
-    Ok(LocalProgram { program: emitter.finish(), mesh: layout.mesh.clone(), arguments, results, reshards })
+    let mut program = emitter.finish();
+    drop_aliases(&mut program, &arguments, &results);
+    Ok(LocalProgram { program, mesh: layout.mesh.clone(), arguments, results, reshards })
+}
+
+/// An argument whose memory was to be one result's, which now is stored otherwise, gives it to any. Who
+/// wrote the program may have paired arguments with results by nothing but their types.
+fn drop_aliases(program: &mut Program, arguments: &[Sharding], results: &[Sharding]) {
+    for (argument, stored) in program.arguments.iter_mut().zip(arguments) {
+        if argument.alias.is_some_and(|result| results[result] != *stored) {
+            (argument.alias, argument.donated) = (None, true);
+        }
+    }
 }
 
 /// A result that is an argument's next value is stored as the argument is.
