@@ -36,7 +36,7 @@ def moved(parameter, gradient, memory, count):
 # A GPT's bias of keys has a gradient of zero but for rounding, which Adafactor makes large; the
 # transformer of PartIR has no such bias. Of experts, matrices are factored one by one.
 @pytest.mark.parametrize("case", ["mlp", "mixtral", "partir"])
-def test_parameters_after_steps_are_those_of_the_definition(meshwright, tmp_path, case):
+def test_parameters_and_state_after_steps_are_those_of_the_definition(meshwright, tmp_path, case):
     twin, preset, settings = CASES[case]
     more = {"optimizer": "adafactor", "learning_rate": LEARNING_RATE}
     built_in = BuiltIn(meshwright, tmp_path, preset, settings | more)
@@ -55,3 +55,6 @@ def test_parameters_after_steps_are_those_of_the_definition(meshwright, tmp_path
                 parameters[name], memory[name] = moved(parameters[name], gradient, memory[name], count)
     for name, value in parameters.items():
         assert_close(values[f"params.{name}"], value, f"{name} after two steps")
+        for kind, average in zip(("row", "column") if value.ndim >= 2 else ("v",), memory[name]):
+            assert_close(values[f"opt.{kind}.{name}"], average, f"the optimizer's {kind} of {name} after two steps")
+    assert values["opt.count"] == count

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_models import BuiltIn, assert_close, generate, part
-from twins.common import attention, heads, layer_norm, linear, merged
+from twins.common import attention, joint_heads, layer_norm, linear, merged
 
 SETTINGS = {
     "layers": 2,
@@ -28,8 +28,8 @@ def logits_and_caches(settings, parameters, tokens):
     caches = {}
     for layer in range(settings["layers"]):
         name = f"layers.{layer}"
-        joint = linear(parameters, f"{name}.attn.qkv", layer_norm(parameters, f"{name}.norm1", x))
-        query, key, value = (heads(part, settings["heads"]) for part in jnp.split(joint, 3, axis=-1))
+        normal = layer_norm(parameters, f"{name}.norm1", x)
+        query, key, value = joint_heads(parameters, f"{name}.attn.qkv", normal, settings["heads"])
         caches[f"{name}.key"], caches[f"{name}.value"] = key, value
         x = x + linear(parameters, f"{name}.attn.out", merged(attention(query, key, value, causal=True)))
         up = linear(parameters, f"{name}.mlp.up", layer_norm(parameters, f"{name}.norm2", x))

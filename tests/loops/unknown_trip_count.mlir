@@ -5,7 +5,8 @@ func.func @main(%x: tensor<f32>) -> tensor<f32> {
     %more = stablehlo.compare LT, %v, %one : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %next = stablehlo.add %v, %v : tensor<f32>
+    %half = stablehlo.constant dense<0.5> : tensor<f32>
+    %next = stablehlo.add %v, %half : tensor<f32>
     stablehlo.return %next : tensor<f32>
   }
   return %0 : tensor<f32>
@@ -19,8 +20,9 @@ func.func @main(%x: tensor<f32>) -> tensor<f32> {
 //>       stablehlo.return %4 : tensor<i1>
 //>     }, {
 //>     ^bb0(%5: tensor<f32>):
-//>       %6 = stablehlo.add %5, %5 : tensor<f32>
-//>       stablehlo.return %6 : tensor<f32>
+//>       %6 = stablehlo.constant dense<0.5> : tensor<f32>
+//>       %7 = stablehlo.add %5, %6 : tensor<f32>
+//>       stablehlo.return %7 : tensor<f32>
 //>     }) : (tensor<f32>) -> tensor<f32>
 //>     return %1 : tensor<f32>
 //>   }

@@ -1,8 +1,9 @@
-//! `cargo xtask bench`: the importer beside jaxlib's parser, on the same texts in the same run.
+//! `cargo xtask bench`: the importer beside jaxlib's parser and partitioning beside Shardy's propagation,
+//! on the same texts in the same run.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
@@ -31,7 +32,32 @@ pub(crate) fn run() -> Result<()> {
         let (theirs, ours, ratio) = (theirs * 1e3, ours * 1e3, theirs / ours);
         println!("{name:<20}{megabytes:>7.1} MB{theirs:>9.1} ms{ours:>9.1} ms{ratio:>8.2}");
     }
+    partition(&python, &folder.join("with locations.mlir"))
+}
+
+/// Data and tensor parallelism of a model, from tiles to shardings and on to what each device runs.
+fn partition(python: &Path, text: &Path) -> Result<()> {
+    let script = root().join("python/benches/shardy.py");
+    let tool = example("layout")?;
+    let (mut theirs, mut shardings, mut lowered) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    for _ in 0..TURNS {
+        theirs = theirs.min(seconds(Command::new(python).arg(&script).arg("time").args([&tool, text]))?);
+        let both = output(Command::new(python).arg(&script).arg("ours").args([&tool, text]))?;
+        let both: Vec<f64> = both.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        let [first, second] = both[..] else { bail!("expected two times, got {both:?}") };
+        (shardings, lowered) = (shardings.min(first), lowered.min(second));
+    }
+    println!("\n{:<30}{:>12}{:>12}{:>8}", "partitioning", "shardy", "meshwright", "ratio");
+    for (name, ours) in [("shardings", shardings), ("shardings and lowering", lowered)] {
+        println!("{name:<30}{:>9.1} ms{:>9.1} ms{:>8.2}", theirs * 1e3, ours * 1e3, theirs / ours);
+    }
     Ok(())
+}
+
+/// The path of an example of the compiler, built.
+fn example(name: &str) -> Result<PathBuf> {
+    output(cargo().args(["build", "--quiet", "--release", "--package", "meshwright", "--example", name]))?;
+    Ok(target()?.join("release/examples").join(format!("{name}{}", env::consts::EXE_SUFFIX)))
 }
 
 fn import_bench() -> Command {

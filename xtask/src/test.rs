@@ -54,7 +54,8 @@ fn rust_tests() -> Result<Outcome> {
 }
 
 fn build_command() -> Result<Outcome> {
-    execute(cargo().args(["build", "--release", "--package", "meshwright-cli"]))
+    let targets = ["--package", "meshwright-cli", "--package", "meshwright", "--bins", "--example", "layout"];
+    execute(cargo().args(["build", "--release"]).args(targets))
 }
 
 fn python_tests() -> Result<Outcome> {

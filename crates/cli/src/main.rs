@@ -2,14 +2,21 @@
 
 mod inspect;
 mod models;
+mod partition;
 mod print;
 mod run;
+mod solve;
+mod verify;
 
 mod model;
+mod schedule;
 
 mod diagnostics;
 mod error;
+mod input;
+mod names;
 mod output;
+mod place;
 mod suggest;
 mod table;
 mod tensors;
@@ -34,8 +41,11 @@ struct Arguments {
 enum Command {
     Inspect(inspect::Arguments),
     Models(models::Arguments),
+    Partition(partition::Arguments),
     Print(print::Arguments),
     Run(run::Arguments),
+    Solve(solve::Arguments),
+    Verify(verify::Arguments),
 }
 
 const AFTER_HELP: &str = "\
@@ -43,6 +53,8 @@ Examples:
   meshwright inspect gpt-2.6b            what is in a model
   meshwright run step.mlir --seed 1      evaluate it on generated inputs
   meshwright print step.mlir | less      read it, inlined and cleaned
+  meshwright partition gpt-2.6b --mesh data=8 --tactics zero.toml
+                                         cut it, and see what that costs
 
 Exit codes: 0 success, 1 the answer is no, 2 bad input or usage.";
 
@@ -54,7 +66,10 @@ fn main() -> ExitCode {
     error::finish(match command {
         Command::Inspect(arguments) => inspect::execute(&arguments),
         Command::Models(arguments) => models::execute(&arguments),
+        Command::Partition(arguments) => partition::execute(&arguments),
         Command::Print(arguments) => print::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
+        Command::Solve(arguments) => solve::execute(&arguments),
+        Command::Verify(arguments) => verify::execute(&arguments),
     })
 }

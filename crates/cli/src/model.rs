@@ -1,18 +1,16 @@
 //! Reading a MODEL: a preset, a StableHLO text file, plain or compressed, or standard input.
 
-use std::fs;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use flate2::read::MultiGzDecoder;
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::models::{KEYS, Model as BuiltIn, PRESETS};
 use meshwright::program::Program;
 
 use crate::diagnostics;
-use crate::error::{Error, reason};
+use crate::error::Error;
+use crate::input::{self, Wanted};
 use crate::suggest::nearest;
 
 /// The MODEL argument of every command, and what can be set of it.
@@ -135,56 +133,11 @@ fn warnings(module: &Module, diagnostics: &[Diagnostic]) -> Vec<Warning> {
 }
 
 fn read(path: &Path) -> Result<Source, Error> {
-    let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
-    let bytes = read_bytes(path)?;
+    let name = if input::is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
+    let presets: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+    let bytes = input::read(path, Wanted { kind: "file or preset", names: &presets })?;
     let text = decode(&name, bytes)?;
     Ok(Source { name, modules: split(&text.into()) })
-}
-
-/// The bytes of a file or of standard input (`-`), unpacked if they are compressed. Compression is
-/// recognized by what is in the file, not by its name.
-pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        io::stdin()
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::new(format!("cannot read standard input: {}", reason(&error))))?;
-    } else {
-        bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
-    }
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(bytes);
-    }
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked).map_err(|error| {
-        let what = if error.kind() == io::ErrorKind::UnexpectedEof { "is cut short" } else { "is damaged" };
-        Error::new(format!("the gzip data of `{}` {what}", path.display())).hint("make or download the file again")
-    })?;
-    Ok(unpacked)
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> Error {
-    let shown = path.display();
-    if error.kind() == io::ErrorKind::NotFound {
-        return Error::new(format!("no such file or preset: `{shown}`")).maybe_hint(nearest_model(path));
-    }
-    if path.is_dir() {
-        return Error::new(format!("`{shown}` is a folder, not a file")).hint("name a file in it");
-    }
-    Error::new(format!("cannot read `{shown}`: {}", reason(error)))
-}
-
-/// Points at the preset or at the file of that folder whose name is nearest.
-fn nearest_model(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    if let Some(preset) = nearest(path.to_str()?, PRESETS.iter().map(|preset| preset.name)) {
-        return Some(format!("did you mean `{preset}`?"));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
-    let names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let nearest = nearest(name, names.iter().map(String::as_str))?;
-    Some(format!("did you mean `{}`?", path.with_file_name(nearest).display()))
 }
 
 fn decode(name: &str, bytes: Vec<u8>) -> Result<String, Error> {

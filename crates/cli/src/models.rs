@@ -31,7 +31,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
                 json!({"name": row.name, "about": row.about, "parameters": row.parameters, "settings": settings(&row.model)})
             })
             .collect();
-        let keys: Vec<_> = KEYS.iter().map(|key| json!({"name": key.name, "about": key.about})).collect();
+        let keys: Vec<_> =
+            KEYS.iter().map(|key| json!({"name": key.name, "about": key.about, "takes": key.allowed()})).collect();
         output::print_json(&json!({"presets": presets, "settings": keys}))?;
         return Ok(Answer::Yes);
     }

@@ -4,13 +4,17 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshwright::interpret::{CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate};
-use meshwright::program::{LocationId, Program};
+use meshwright::interpret::{
+    CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate, generate_arguments,
+};
+use meshwright::program::Program;
 use serde_json::json;
 
 use crate::error::{Answer, Error};
+use crate::input::is_stdin;
 use crate::model::{self, Model, ModelArguments};
 use crate::output::{self, Overwrite};
+use crate::place::place;
 use crate::table::{count, counted};
 use crate::tensors;
 
@@ -51,6 +55,10 @@ Examples:
   meshwright run step.mlir --inputs batch.safetensors --outputs results.safetensors";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    if is_stdin(&arguments.model.model) && arguments.inputs.as_deref().is_some_and(is_stdin) {
+        return Err(Error::new("the model and the inputs cannot both be standard input")
+            .hint("give one of them as a file instead of `-`"));
+    }
     if let Some(path) = &arguments.outputs {
         output::check(path, arguments.overwrite)?;
     }
@@ -96,14 +104,14 @@ fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
     })?;
     let inputs = match &arguments.inputs {
         Some(path) => tensors::read(path, program)?,
-        None => tensors::generate(program, arguments.seed),
+        None => generate_arguments(program, arguments.seed),
     };
     let evaluation =
         evaluate(program, &inputs, Options { wide: arguments.wide }).map_err(|error| refused(program, &error))?;
     Ok(Run { program, evaluation })
 }
 
-fn refused(program: &Program, error: &EvaluateError) -> Error {
+pub(crate) fn refused(program: &Program, error: &EvaluateError) -> Error {
     let place = place(program, error.location).map(|place| format!(" at {place}")).unwrap_or_default();
     Error::new(format!("cannot evaluate the model{place}: {}", error.message))
 }
@@ -164,15 +172,6 @@ fn failure_text(program: &Program, failure: &CheckFailure) -> String {
         Some(place) => format!("{} at {place}", failure.message),
         None => failure.message.clone(),
     }
-}
-
-/// Where an op came from, as far as it is known: `step.py:12:3` or its scope.
-fn place(program: &Program, location: LocationId) -> Option<String> {
-    let location = &program.locations[location];
-    if !location.file.is_empty() {
-        return Some(format!("{}:{}:{}", location.file, location.line, location.column));
-    }
-    (!location.scope.is_empty()).then(|| format!("`{}`", location.scope))
 }
 
 /// A number that changes when any stored byte does: FNV-1a of 64 bits.

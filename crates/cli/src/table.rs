@@ -9,13 +9,20 @@ use unicode_width::UnicodeWidthStr;
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    /// As many columns stand left.
+    words: usize,
     /// The last column is prose: it stands left, and nothing is cut for its sake.
     ends_in_prose: bool,
 }
 
 impl Table {
     pub(crate) fn new(heading: &[&str]) -> Table {
-        Table { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()], ends_in_prose: false }
+        Table { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()], words: 1, ends_in_prose: false }
+    }
+
+    /// The same table with words in its first columns.
+    pub(crate) fn with_words(self, words: usize) -> Table {
+        Table { words, ..self }
     }
 
     /// The same table with its last column as prose.
@@ -51,7 +58,11 @@ impl Table {
                     let _ = write!(line, "{cell}{:padding$}", "");
                 } else {
                     let padding = width.saturating_sub(cell.width());
-                    let _ = write!(line, "{GAP}{:padding$}{cell}", "");
+                    let _ = if column < self.words {
+                        write!(line, "{GAP}{cell}{:padding$}", "")
+                    } else {
+                        write!(line, "{GAP}{:padding$}{cell}", "")
+                    };
                 }
             }
             text.push_str(line.trim_end());
@@ -73,8 +84,13 @@ pub(crate) fn terminal_width() -> usize {
 
 /// A whole number with thousands separators: `124,439,808`.
 pub(crate) fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
+    grouped(number as i128)
+}
+
+/// A number with commas between groups of digits.
+pub(crate) fn grouped(number: i128) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = if number < 0 { "-".to_owned() } else { String::new() };
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
@@ -102,6 +118,24 @@ pub(crate) fn size(bytes: usize) -> String {
         unit = next;
     }
     let decimals = if unit == "B" || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A number of seconds with three digits and a unit: `12.5 ms`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        seconds if seconds <= 0.0 => return "0 s".to_owned(),
+        seconds if seconds < 0.9995e-3 => (seconds * 1e6, "µs"),
+        seconds if seconds < 0.9995 => (seconds * 1e3, "ms"),
+        seconds => (seconds, "s"),
+    };
+    let decimals = if value >= 99.95 {
         0
     } else if value >= 9.995 {
         1
@@ -148,6 +182,10 @@ mod tests {
             ["0 B", "1023 B", "1.00 KiB", "10.0 MiB", "1.00 TiB"]
         );
         assert_eq!(size((1 << 20) - 1), "1.00 MiB");
+        assert_eq!(
+            [0.0, 1.5e-5, 0.9996e-3, 0.0125, 250.4].map(duration),
+            ["0 s", "15.0 µs", "1.00 ms", "12.5 ms", "250 s"]
+        );
     }
 
     #[test]

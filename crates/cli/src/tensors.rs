@@ -1,28 +1,21 @@
-//! Tensors in and out: generated, or in safetensors files.
+//! Tensors in and out, in safetensors files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use meshwright::interpret::{Tensor, generate as generate_tensor};
+use meshwright::interpret::Tensor;
 use meshwright::program::{DType, Program, Type};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::error::Error;
-use crate::model::read_bytes;
+use crate::input::{self, Wanted};
 use crate::suggest::nearest;
-
-/// An input for every argument, a function of the seed alone.
-pub(crate) fn generate(program: &Program, seed: u64) -> Vec<Tensor> {
-    let arguments = program.body().arguments.iter().enumerate();
-    // Arguments of one type get different numbers.
-    arguments.map(|(index, value)| generate_tensor(program.ty(*value), mix(seed, index as u64))).collect()
-}
 
 /// An input for every argument, from a file.
 pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error> {
     let shown = path.display();
-    let data = read_bytes(path)?;
+    let data = input::read(path, Wanted { kind: "safetensors file", names: &[] })?;
     let file = SafeTensors::deserialize(&data)
         .map_err(|error| Error::new(format!("`{shown}` is not a safetensors file: {error}")))?;
     let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
@@ -31,7 +24,7 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
     for (index, (name, value)) in names.iter().zip(&program.body().arguments).enumerate() {
         let ty = program.ty(*value);
         if ty.dtype == DType::Token {
-            tensors.push(generate_tensor(ty, 0));
+            tensors.push(Tensor::zeros(ty));
             continue;
         }
         let found = [name.clone(), numbered("argument", index)].into_iter().find(|name| unread.remove(name));
@@ -132,12 +125,4 @@ fn file_dtype(dtype: DType) -> Option<Dtype> {
         | DType::Complex128
         | DType::Token => return None,
     })
-}
-
-/// One seed from two numbers (the finalizer of SplitMix64).
-fn mix(seed: u64, index: u64) -> u64 {
-    let mut bits = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }

@@ -11,6 +11,8 @@ pub mod models;
 
 pub mod shard;
 
+pub mod tactics;
+
 pub mod lower;
 
 pub mod interpret;

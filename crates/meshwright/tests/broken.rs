@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meshwright::import::{Imported, Severity, import};
-use meshwright::program::{AttentionForm, PrintOptions, print};
+use meshwright::interpret::generate_arguments;
+use meshwright::program::{AttentionForm, PrintOptions, Program, ValueId, print};
 
 const PRETTY: &str = include_str!("../../../tests/gallery/pretty.mlir");
 const GENERIC: &str = include_str!("../../../tests/gallery/generic.mlir");
@@ -54,7 +55,8 @@ fn survive(text: &str) -> Imported {
     imported
 }
 
-/// The same, and if there is a program, it is well formed and can be printed and read again.
+/// The same, and if there is a program, it is well formed, can be printed and read again, and answers
+/// what is asked of it.
 #[track_caller]
 fn survive_and_print(text: &str) -> Imported {
     let imported = survive(text);
@@ -62,6 +64,7 @@ fn survive_and_print(text: &str) -> Imported {
     if let Err(error) = program.verify() {
         panic!("{error}: {}", excerpt(text));
     }
+    ask(program, text);
     for locations in [false, true] {
         let printed: Arc<str> = print(program, PrintOptions { locations, attention: AttentionForm::CustomCall }).into();
         let again = import(&printed);
@@ -78,6 +81,28 @@ fn survive_and_print(text: &str) -> Imported {
         assert!(copy == *program, "printed and read again, this changes: {}\n{printed}", excerpt(text));
     }
     imported
+}
+
+/// Asks a program for everything that does not fail, or not but for its size.
+#[track_caller]
+fn ask(program: &Program, text: &str) {
+    let pairs = program.state_pairs();
+    assert_eq!(program.argument_classes(&pairs).len(), program.arguments.len(), "{}", excerpt(text));
+    for repeat in program.repeats() {
+        assert!(repeat.count > 1, "{repeat:?} in {}", excerpt(text));
+    }
+    let is_small = |&value: &ValueId| program.ty(value).elements() < 10_000;
+    if program.body().arguments.iter().all(is_small) {
+        generate_arguments(program, 0);
+    }
+    // Millions of ops would be made of a long loop before it is refused, for each of many texts.
+    let mut loops = program.ops.ids().filter_map(|op| program.counted_loop(op));
+    if loops.all(|counted| counted.trips <= 1000)
+        && let Ok(unrolled) = program.unroll()
+        && let Err(error) = unrolled.verify()
+    {
+        panic!("unrolled, {error}: {}", excerpt(text));
+    }
 }
 
 /// Imports a text that is broken.

@@ -24,7 +24,7 @@ fn check(shapes: &[&[usize]], range: (f64, f64), build: impl Fn(&mut Builder, &[
     let found = gradients(&mut builder, loss, &inputs).expect("the op has a gradient");
     builder.result("loss", loss);
     found.iter().enumerate().for_each(|(index, &gradient)| builder.result(format!("gradient.{index}"), gradient));
-    let program = builder.program.compact();
+    let program = builder.finish().expect("the operands fit").compact();
     program.verify().expect("the program with its gradient is well formed");
 
     let run = |values: &[Vec<f64>]| -> Vec<Tensor> {

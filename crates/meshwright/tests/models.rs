@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
-use meshwright::models::{Family, Model, PRESETS, parameter_count};
+use meshwright::models::{Family, Loss, Model, PRESETS, parameter_count};
 use meshwright::program::{DType, Op, Operation, ResultInfo, ValueId};
 
 #[track_caller]
@@ -98,6 +98,7 @@ fn every_family_takes_the_settings_that_all_have() {
             &[("dtype", "bf16")][..],
             &[("dropout", "0.1")],
             &[("remat", "true")],
+            &[("label_smoothing", "0.1"), ("z_loss", "1e-4"), ("dtype", "bf16")],
             &[("dtype", "f16"), ("dropout", "0.1"), ("remat", "true"), ("clip", "1")],
         ] {
             let mut model = preset(row.name);
@@ -108,6 +109,23 @@ fn every_family_takes_the_settings_that_all_have() {
             let program = model.build().expect("the settings go together");
             program.verify().unwrap_or_else(|problem| panic!("{} with {settings:?}: {problem:?}", row.name));
         }
+    }
+}
+
+#[test]
+fn a_family_takes_the_losses_of_its_targets_and_no_others() {
+    for row in PRESETS {
+        for loss in Loss::ALL {
+            let mut model = preset(row.name);
+            model.settings.layers = model.settings.layers.min(2);
+            let fits = row.family.targets() == Some(loss.targets());
+            assert_eq!(model.set("loss", loss.name()).is_ok(), fits, "{} with {}", row.name, loss.name());
+            model.settings.loss = loss;
+            let is_trained = row.family.targets().is_some();
+            assert_eq!(model.build().is_ok(), fits || !is_trained, "{} with {}", row.name, loss.name());
+        }
+        let default = preset(row.name).settings.loss;
+        assert!(row.family.targets().is_none_or(|targets| targets == default.targets()), "{}", row.name);
     }
 }
 
@@ -139,10 +157,17 @@ fn settings_that_do_not_go_together_are_refused() {
     refused("mixtral-8x7b", &[("expert_group", "1000")], problem);
     let problem = "`head_width` = 31 is odd: rotary positions turn its two halves";
     refused("mixtral-8x7b", &[("head_width", "31")], problem);
-    let problem = "`steps` = 1536 must be at least 1 and at most `seq` = 1024, the room of the caches";
+    let problem = "`steps` = 1536 must be at most `seq` = 1024, the room of the caches";
     refused("it32", &[("seq", "1024")], problem);
     let problem = model.settings.set("layers", "many").expect_err("no number");
-    assert_eq!(problem, "`many` is no value for `layers` (layers)");
+    assert_eq!(problem, "`many` is no value for `layers`, which takes a whole number from 1 to 16777216");
+    let problem = model.settings.set("dtype", "f8E5M2").expect_err("not for computing");
+    assert_eq!(problem, "`f8E5M2` is no value for `dtype`, which takes bf16, f16, f32 or f64");
+    let problem = model.settings.set("dropout", "1").expect_err("nothing is left");
+    assert_eq!(problem, "`1` is no value for `dropout`, which takes a number of at least 0 and less than 1");
+    model.settings.seq = 0;
+    let problem = model.build().expect_err("no tokens");
+    assert_eq!(problem, "`seq` is 0, but it takes a whole number from 1 to 16777216");
     let mut model = preset("llama3-8b");
     model.settings.head_width = 65;
     let problem = model.build().expect_err("halves that differ");
@@ -154,8 +179,30 @@ fn settings_that_do_not_go_together_are_refused() {
 /// Whatever is set, there is a program that verifies or a reason why not.
 #[test]
 fn any_settings_build_or_are_refused() {
-    const SIZES: [&str; 13] =
-        ["1", "2", "3", "4", "6", "8", "32", "50", "1000", "4096", "65536", "1048576", "16777216"];
+    const VALUES: [&str; 22] = [
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+        "6",
+        "7",
+        "8",
+        "13",
+        "32",
+        "50",
+        "97",
+        "1000",
+        "4096",
+        "8191",
+        "65536",
+        "1048576",
+        "16777213",
+        "16777216",
+        "16777217",
+        "18446744073709551615",
+        "0.5",
+    ];
     let mut random = 1u64;
     let mut next = |below: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -171,16 +218,17 @@ fn any_settings_build_or_are_refused() {
             let keys = model.family.keys();
             for _ in 0..1 + next(3) {
                 let key = keys[next(keys.len())];
-                let value = SIZES[next(SIZES.len())];
+                let value = VALUES[next(VALUES.len())];
                 // More layers and steps only make longer programs.
                 if !["layers", "decoder_layers", "steps"].contains(&key) || value.len() == 1 {
-                    // A flag takes no number: that is an answer too.
+                    // Not every key takes every number: that is an answer too.
                     let _ = model.set(key, value);
                 }
             }
             match model.build() {
                 Ok(program) => {
                     program.verify().unwrap_or_else(|problem| panic!("{}: {problem}: {:?}", row.name, model.settings));
+                    parameter_count(&program);
                     built += 1;
                 }
                 Err(_) => refused += 1,

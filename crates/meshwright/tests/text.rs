@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use meshwright::import::{Diagnostic, Severity, import};
-use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
-use meshwright::lower::{Ways, defer, estimate, lower};
+use meshwright::interpret::{Data, Options, evaluate, generate_arguments};
+use meshwright::lower::{estimate, lower_layout};
 use meshwright::program::Program;
 use meshwright::shard::{Layout, Mesh, Sharding, expand};
 
@@ -104,8 +104,7 @@ fn show_results(source: &str) -> Result<String, Failed> {
 
 /// The results on generated inputs, and the checks.
 fn results(program: &Program) -> Result<String, Failed> {
-    let arguments = program.body().arguments.iter().zip(0..).map(|(&value, seed)| generate(program.ty(value), seed));
-    let arguments: Vec<Tensor> = arguments.collect();
+    let arguments = generate_arguments(program, 0);
     let evaluation = evaluate(program, &arguments, Options { wide: false }).map_err(|error| error.message)?;
     let mut text = String::new();
     for result in &evaluation.results {
@@ -224,11 +223,9 @@ fn show_layout(source: &str) -> Result<String, Failed> {
 
 fn show_local(source: &str) -> Result<String, Failed> {
     let program = expand(&program(source)?);
-    let mut layout = layout(source, &program)?;
+    let layout = layout(source, &program)?;
     let mesh = layout.mesh.clone();
-    let mut ways = Ways::new(&mesh, &estimate);
-    defer(&mut layout, &mut ways);
-    let local = lower(&layout, &mut ways)?;
+    let (_, local) = lower_layout(&layout, &estimate)?;
     local.program.verify()?;
     let stored = |shardings: &[Sharding]| {
         shardings.iter().map(|sharding| sharding.describe(&mesh)).collect::<Vec<String>>().join(", ")

@@ -3,13 +3,13 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 
-from .common import attention, heads, layer_norm, linear, merged
+from .common import attention, heads, label_losses, layer_norm, linear, merged
 
 SMALL = {"layers": 2, "hidden": 16, "heads": 4, "ffn": 32, "seq": 8, "vocab": 24, "batch": 2, "dtype": "f32"}
 CASES = {
     "bert": ("bert-base", SMALL),
+    "bert_smooth": ("bert-base", SMALL | {"label_smoothing": 0.1, "z_loss": 0.01}),
     "bert_remat": ("bert-large", SMALL | {"remat": "true"}),
 }
 
@@ -37,5 +37,5 @@ def loss(settings, parameters, state, batch):
         x = norm(parameters, f"{name}.norm2", x + down)
     x = norm(parameters, "head.norm", gelu(linear(parameters, "head.transform", x)))
     logits = x @ parameters["embedding"].T + parameters["head.bias"]
-    right = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), batch["targets"][..., None], axis=-1)[..., 0]
-    return -(right * batch["mask"]).sum() / batch["mask"].sum(), state
+    losses = label_losses(settings, logits, batch["targets"])
+    return (losses * batch["mask"]).sum() / batch["mask"].sum(), state

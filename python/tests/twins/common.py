@@ -10,6 +10,14 @@ def linear(parameters, name, x):
     return product if bias is None else product + bias
 
 
+def joint_heads(parameters, name, x, count):
+    """Queries, keys and values of one projection, each split into heads."""
+    joint = jnp.einsum("bsi,ijo->jbso", x, parameters[f"{name}.weight"])
+    bias = parameters.get(f"{name}.bias")
+    joint = joint if bias is None else joint + bias[:, None, None]
+    return tuple(heads(part, count) for part in joint)
+
+
 def layer_norm(parameters, name, x, epsilon=1e-5):
     mean = x.mean(axis=-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
@@ -43,9 +51,27 @@ def merged(x):
     return x.reshape(*x.shape[:2], -1)
 
 
-def cross_entropy(logits, labels):
-    logarithms = jax.nn.log_softmax(logits, axis=-1)
-    return -jnp.take_along_axis(logarithms, labels[..., None], axis=-1).mean()
+def label_losses(settings, logits, labels):
+    """The cross entropy of each label, with some of it spread over all, and a term for large logits."""
+    smoothing = float(settings.get("label_smoothing", 0))
+    targets = (1 - smoothing) * jax.nn.one_hot(labels, logits.shape[-1]) + smoothing / logits.shape[-1]
+    losses = -(targets * jax.nn.log_softmax(logits, axis=-1)).sum(axis=-1)
+    return losses + float(settings.get("z_loss", 0)) * jax.nn.logsumexp(logits, axis=-1) ** 2
+
+
+def cross_entropy(settings, logits, labels):
+    return label_losses(settings, logits, labels).mean()
+
+
+def distance(settings, found, targets):
+    """How far numbers are from what they should be, by the loss that is set."""
+    difference = jnp.abs(found - targets)
+    losses = {
+        "absolute-error": difference,
+        "huber": jnp.where(difference <= 1, difference**2 / 2, difference - 0.5),
+        "squared-error": difference**2,
+    }
+    return losses[settings.get("loss", "squared-error")].mean()
 
 
 def convolution(parameters, name, x, stride=1, padding=None):
@@ -60,8 +86,7 @@ def convolution(parameters, name, x, stride=1, padding=None):
 
 
 def self_attention(parameters, name, x, count):
-    joint = linear(parameters, f"{name}.qkv", x)
-    query, key, value = (heads(part, count) for part in jnp.split(joint, 3, axis=-1))
+    query, key, value = joint_heads(parameters, f"{name}.qkv", x, count)
     return linear(parameters, f"{name}.out", merged(attention(query, key, value)))
 
 

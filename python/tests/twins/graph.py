@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 
-from .common import layer_norm, linear
+from .common import distance, layer_norm, linear
 
 SMALL = {"layers": 2, "hidden": 8, "ffn": 16, "steps": 3, "nodes": 6, "edges": 20}
 CASES = {
     "graph": ("gns", SMALL),
+    "graph_huber": ("gns", SMALL | {"loss": "huber"}),
     "graph_remat": ("gns", SMALL | {"remat": "true"}),
 }
 
@@ -39,4 +40,4 @@ def loss(settings, parameters, state, batch):
         nodes = nodes + normal_mlp(f"rounds.{step}.nodes", jnp.concatenate([nodes, received], axis=1))
         edges = edges + messages
     found = mlp(settings, parameters, "decoder", nodes)
-    return ((found - batch["targets"]) ** 2).mean(), state
+    return distance(settings, found, batch["targets"]), state

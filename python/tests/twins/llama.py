@@ -52,4 +52,4 @@ def loss(settings, parameters, state, batch):
         x = x + linear(parameters, f"{name}.mlp.down", gate * linear(parameters, f"{name}.mlp.up", normal))
     x = rms_norm(parameters, "norm", x, EPSILON)
     logits = linear(parameters, "head", x) if "head.weight" in parameters else x @ parameters["embedding"].T
-    return cross_entropy(logits, batch["targets"]), state
+    return cross_entropy(settings, logits, batch["targets"]), state

@@ -57,4 +57,4 @@ def loss(settings, parameters, state, batch):
         x = x + mixture(settings, parameters, f"{name}.moe", normal, expert)[0]
     x = rms_norm(parameters, "norm", x, 1e-5)
     logits = linear(parameters, "head", x) if "head.weight" in parameters else x @ parameters["embedding"].T
-    return cross_entropy(logits, batch["targets"]), state
+    return cross_entropy(settings, logits, batch["targets"]), state

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from .common import attention, cross_entropy, heads, layer_norm, linear, merged
+from .common import attention, cross_entropy, joint_heads, layer_norm, linear, merged
 from .experts import generate as generate
 from .experts import mixture
 
@@ -35,8 +35,7 @@ def loss(settings, parameters, state, batch):
     for layer in range(settings["layers"]):
         name = f"layers.{layer}"
         normal = layer_norm(parameters, f"{name}.norm1", x)
-        joint = linear(parameters, f"{name}.attn.qkv", normal)
-        query, key, value = (heads(part, settings["heads"]) for part in jnp.split(joint, 3, axis=-1))
+        query, key, value = joint_heads(parameters, f"{name}.attn.qkv", normal, settings["heads"])
         x = x + linear(parameters, f"{name}.attn.out", merged(attention(query, key, value, causal=True)))
         normal = layer_norm(parameters, f"{name}.norm2", x)
         if layer % 2 == 0:
@@ -52,4 +51,4 @@ def loss(settings, parameters, state, batch):
         x = x + made
         balances = balances + balance
     x = layer_norm(parameters, "norm", x)
-    return cross_entropy(x @ parameters["embedding"].T, batch["targets"]) + 0.01 * balances, state
+    return cross_entropy(settings, x @ parameters["embedding"].T, batch["targets"]) + 0.01 * balances, state

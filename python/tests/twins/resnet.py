@@ -53,4 +53,4 @@ def loss(settings, parameters, state, batch):
                 x = norm(f"{name}.shortcut.norm", x)
             x = jax.nn.relu(x + y)
     logits = linear(parameters, "head", x.mean(axis=(1, 2)))
-    return cross_entropy(logits, batch["labels"]), norm.next
+    return cross_entropy(settings, logits, batch["labels"]), norm.next

@@ -76,4 +76,4 @@ def loss(settings, parameters, state, batch):
         logits = linear(parameters, "head", x)
     else:
         logits = x * settings["hidden"] ** -0.5 @ parameters["embedding"].T
-    return cross_entropy(logits, batch["targets"]), state
+    return cross_entropy(settings, logits, batch["targets"]), state

@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 
-from .common import convolution, generate_filter, linear, self_attention
+from .common import convolution, distance, generate_filter, linear, self_attention
 
 SMALL = {"layers": 1, "channels": 64, "heads": 4, "image": 8, "batch": 2}
 CASES = {
     "unet": ("unet", SMALL),
+    "unet_absolute": ("unet", SMALL | {"loss": "absolute-error"}),
     "unet_remat": ("unet", SMALL | {"remat": "true"}),
 }
 
@@ -65,4 +66,4 @@ def loss(settings, parameters, state, batch):
         if level > 0:
             x = convolution(parameters, f"up.{level}.double", x.repeat(2, axis=1).repeat(2, axis=2))
     x = jax.nn.silu(group_norm(parameters, "output.norm", x))
-    return ((convolution(parameters, "output.conv", x) - batch["noise"]) ** 2).mean(), state
+    return distance(settings, convolution(parameters, "output.conv", x), batch["noise"]), state

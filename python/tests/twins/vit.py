@@ -1,5 +1,7 @@
 """Vision transformers."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -8,8 +10,13 @@ from .common import convolution, cross_entropy, generate_filter, layer_norm, lin
 SMALL = {"layers": 2, "hidden": 16, "heads": 4, "ffn": 32, "image": 8, "patch": 4, "classes": 10, "batch": 3}
 CASES = {
     "vit": ("vit-l16", SMALL),
+    "vit_smooth": ("vit-l16", SMALL | {"label_smoothing": 0.2, "z_loss": 0.01}),
     "vit_remat": ("vit-l16", SMALL | {"remat": "true"}),
 }
+
+# As torchvision's are.
+norm = functools.partial(layer_norm, epsilon=1e-6)
+gelu = functools.partial(jax.nn.gelu, approximate=False)
 
 
 def generate(settings, name, shape, random):
@@ -25,10 +32,10 @@ def loss(settings, parameters, state, batch):
     x = jnp.concatenate([token, patches], axis=1) + parameters["positions"]
     for layer in range(settings["layers"]):
         name = f"layers.{layer}"
-        normal = layer_norm(parameters, f"{name}.norm1", x)
+        normal = norm(parameters, f"{name}.norm1", x)
         x = x + self_attention(parameters, f"{name}.attn", normal, settings["heads"])
-        normal = layer_norm(parameters, f"{name}.norm2", x)
-        up = jax.nn.gelu(linear(parameters, f"{name}.mlp.up", normal), approximate=True)
+        normal = norm(parameters, f"{name}.norm2", x)
+        up = gelu(linear(parameters, f"{name}.mlp.up", normal))
         x = x + linear(parameters, f"{name}.mlp.down", up)
-    x = layer_norm(parameters, "norm", x)[:, 0]
-    return cross_entropy(linear(parameters, "head", x), batch["labels"]), state
+    x = norm(parameters, "norm", x)[:, 0]
+    return cross_entropy(settings, linear(parameters, "head", x), batch["labels"]), state

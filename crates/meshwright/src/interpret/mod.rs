@@ -5,6 +5,7 @@
 //! their sums in `f32` or wider, as engines do; attention is computed in `f64` and rounded once.
 //! Where the StableHLO specification leaves a result open, we do what XLA does on CPUs.
 
+mod arguments;
 mod attention;
 mod check;
 mod collective;
@@ -26,6 +27,7 @@ mod tensor;
 mod tests;
 mod window;
 
+pub use arguments::generate_arguments;
 pub use devices::evaluate_devices;
 pub use partitioned::{Difference, difference, evaluate_partitioned};
 pub use tensor::{Data, Tensor, generate};

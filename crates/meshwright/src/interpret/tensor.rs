@@ -111,9 +111,14 @@ impl Tensor {
     }
 }
 
-/// Inputs made up from a seed: floats near a normal distribution in [-1, 1), small integers that
+/// A tensor made up from a seed: floats near a normal distribution in [-1, 1), small integers that
 /// are valid indices almost anywhere, and booleans.
 pub fn generate(ty: &Type, seed: u64) -> Tensor {
+    generate_below(ty, seed, None)
+}
+
+/// The same, where integers are less than a limit.
+pub(super) fn generate_below(ty: &Type, seed: u64, limit: Option<usize>) -> Tensor {
     let elements = ty.elements();
     let hash = |index: usize| mix(mix(seed) ^ index as u64);
     let data = match ty.dtype.kind() {
@@ -131,9 +136,9 @@ pub fn generate(ty: &Type, seed: u64) -> Tensor {
         }
         DTypeKind::Bool => Data::Integer((0..elements).map(|index| (hash(index) & 1) as i64).collect()),
         DTypeKind::Signed | DTypeKind::Unsigned => {
-            // Two signed bits hold nothing above 1.
-            let mask = if ty.dtype == DType::I2 { 1 } else { 3 };
-            Data::Integer((0..elements).map(|index| (hash(index) & mask) as i64).collect())
+            let bits = ty.dtype.bits() - usize::from(ty.dtype.is_signed());
+            let limit = (limit.unwrap_or(4).max(1) as u64).min(1 << bits.min(62));
+            Data::Integer((0..elements).map(|index| (hash(index) % limit) as i64).collect())
         }
         DTypeKind::SmallFloat | DTypeKind::Complex | DTypeKind::Token => return Tensor::zeros(ty),
     };
@@ -325,9 +330,12 @@ fn decode(dtype: DType, bytes: &[u8]) -> Data {
     }
 }
 
-/// A hash that spreads every bit of its input over all of its output.
+/// What SplitMix64 steps by.
+pub(super) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A hash that spreads every bit of its input over all of its output: a step of SplitMix64.
 pub(super) fn mix(value: u64) -> u64 {
-    let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = value.wrapping_add(GOLDEN);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::Reason;
 use super::emit::Emitter;
 use crate::program::{Op, OpId, RegionId, ValueId, Values};
-use crate::shard::Sharding;
+use crate::shard::{Piece, Sharding};
 
 impl Emitter<'_, '_, '_> {
     /// The whole program.
@@ -15,7 +15,10 @@ impl Emitter<'_, '_, '_> {
         self.ops(&old.body().ops)
     }
 
-    fn ops(&mut self, ops: &[OpId]) -> Result<(), String> {
+    pub(super) fn ops(&mut self, ops: &[OpId]) -> Result<(), String> {
+        if let Some(axis) = self.axis_to_enter(ops) {
+            return self.ops_in_time(axis, ops);
+        }
         for &op in ops {
             self.one(op)?;
         }
@@ -33,7 +36,7 @@ impl Emitter<'_, '_, '_> {
             _ => {
                 let layout = self.layout;
                 let (results, shardings) = self.localized(op, layout.strategy(op))?;
-                for ((&old, &new), sharding) in operation.results.iter().zip(&results).zip(shardings) {
+                for ((&old, &new), sharding) in operation.results.iter().zip(&results).zip(&shardings) {
                     self.made(old, new, sharding, op)?;
                 }
                 Ok(())
@@ -42,14 +45,18 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// A result comes out in some form; what is not meant to stay partial is finished at once.
-    fn made(&mut self, old: ValueId, new: ValueId, sharding: Sharding, by: OpId) -> Result<(), String> {
-        let layout = self.layout;
-        let lies = layout.sharding(old);
-        let is_partial = sharding.partial != lies.partial;
+    fn made(&mut self, old: ValueId, new: ValueId, sharding: &Sharding, by: OpId) -> Result<(), String> {
+        let lies = self.in_entered_loops(self.layout.sharding(old));
+        let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
+        // A sum over time is finished after its loop, and a tile put into another place.
+        let is_pending =
+            |made: &[Piece], lies: &[Piece]| made.iter().any(|piece| is_temporal(piece) && !lies.contains(piece));
+        let is_waiting = is_pending(&sharding.partial, &lies.partial)
+            || sharding.dims.iter().zip(&lies.dims).any(|(made, lies)| is_pending(made, lies));
         self.define(old, new, sharding.clone());
-        if is_partial {
-            self.get(old, lies, Reason::Made { by })?;
-            self.forget(old, &sharding);
+        if sharding.partial != lies.partial && !is_waiting {
+            self.get(old, &lies, Reason::Made { by })?;
+            self.forget(old, sharding);
         }
         Ok(())
     }

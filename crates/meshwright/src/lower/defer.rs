@@ -4,17 +4,19 @@
 //! and finished later: once for several sums that are added up, or when it has become smaller. Values
 //! that have one reader form trees; in each tree the cheapest places are chosen.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::reshard::Ways;
 use crate::program::{Id, Op, OpId, Program, ValueId};
-use crate::shard::{Layout, PieceSet, Pieces, Reduction, Sharding, Strategy};
+use crate::shard::{Carried, Layout, Piece, PieceSet, Pieces, Reduction, Sharding, Strategy, is_tie};
 
 /// Chooses for every partial value whether it is finished where it is made or by those that read it,
 /// and says so in the layout.
 pub fn defer(layout: &mut Layout<'_>, ways: &mut Ways<'_>) {
     let readers = Readers::new(layout.program, layout.ops());
     let mut open: Vec<Option<Open>> = vec![None; layout.program.values.len()];
+    let yields = find_yields(layout, &readers, &mut open);
     for op in layout.ops().to_vec() {
         let operation = &layout.program.ops[op];
         let &[result] = operation.results.as_slice() else {
@@ -28,18 +30,16 @@ pub fn defer(layout: &mut Layout<'_>, ways: &mut Ways<'_>) {
             settle_operands(layout, &mut open, op);
             continue;
         };
-        if node.joined.is_empty() {
-            settle_operands(layout, &mut open, op);
-        } else {
-            // Operands outside of the join, such as the other factor of a product, end here.
-            for &operand in &operation.operands {
-                if !node.joined.contains(&operand) {
-                    settle(layout, &mut open, operand);
-                }
+        // Operands outside of the join, such as the other factor of a product, end here.
+        for &operand in &operation.operands {
+            if !node.joined.contains(&operand) {
+                settle(layout, &mut open, operand);
             }
         }
         open[result.index()] = Some(node);
-        if !readers.has_one(result) {
+        if let Some(&carried) = yields.get(&result) {
+            leave_loop(layout, ways, &mut open, result, carried);
+        } else if !readers.has_one(result) {
             settle(layout, &mut open, result);
         }
     }
@@ -52,7 +52,8 @@ pub fn defer(layout: &mut Layout<'_>, ways: &mut Ways<'_>) {
 /// A value that could be partial.
 #[derive(Clone, Debug)]
 struct Open {
-    op: OpId,
+    /// `None` for what a loop carries, which is as partial as what is added to it.
+    op: Option<OpId>,
     /// How it lies while partial.
     lies: Sharding,
     /// What its op does then.
@@ -66,6 +67,85 @@ struct Open {
     finish_here: bool,
 }
 
+/// A sum that a loop carries.
+#[derive(Clone, Copy, Debug)]
+struct CarriedSum {
+    argument: ValueId,
+    result: ValueId,
+    trips: usize,
+}
+
+/// Loops that begin with zeros and only add to them can carry a sum that is partial. Their arguments
+/// are opened; gives what each trip makes of them.
+fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut [Option<Open>]) -> FxHashMap<ValueId, CarriedSum> {
+    let program = layout.program;
+    let mut yields = FxHashMap::default();
+    for &op in layout.ops() {
+        let operation = &program.ops[op];
+        let (Op::While, &[condition, body]) = (&operation.op, operation.regions.as_slice()) else { continue };
+        let trips = program.counted_loop(op).map_or(1, |counted| counted.trips);
+        for (index, &result) in operation.results.iter().enumerate() {
+            let argument = program.regions[body].arguments[index];
+            let is_asked = readers.counts[program.regions[condition].arguments[index].index()] > 0;
+            if is_asked || !readers.has_one(argument) || !is_zero(program, operation.operands[index]) {
+                continue;
+            }
+            let lies = layout.sharding(argument).clone();
+            open[argument.index()] = Some(Open {
+                op: None,
+                lies,
+                strategy: Strategy::default(),
+                joined: SmallVec::new(),
+                partial_price: 0.0,
+                finished_price: 0.0,
+                finish_here: true,
+            });
+            yields.insert(program.regions[body].results[index], CarriedSum { argument, result, trips });
+        }
+    }
+    yields
+}
+
+/// Whether every element of a value is the number zero.
+fn is_zero(program: &Program, value: ValueId) -> bool {
+    let Some(op) = program.producer(value) else { return false };
+    let operation = &program.ops[op];
+    match &operation.op {
+        Op::Constant(literal) => literal.as_splat() == Some(0),
+        Op::BroadcastInDim(_) | Op::Reshape { .. } => is_zero(program, operation.operands[0]),
+        _ => false,
+    }
+}
+
+/// Decides whether a sum that a trip added to is finished in every trip or after the loop.
+fn leave_loop(
+    layout: &mut Layout<'_>,
+    ways: &mut Ways<'_>,
+    open: &mut [Option<Open>],
+    value: ValueId,
+    carried: CarriedSum,
+) {
+    let CarriedSum { argument, result, trips } = carried;
+    let Some(node) = &open[value.index()] else { return };
+    let joins = node.joined.contains(&argument);
+    let lies = Sharding {
+        partial: node.lies.partial.clone(),
+        reduction: node.lies.reduction,
+        ..layout.sharding(result).clone()
+    };
+    let after = ways.price(layout.program.ty(result), &lies, &lies.finished());
+    let in_time = lies.partial.iter().any(|&piece| layout.mesh.is_temporal(piece));
+    let is_worth_it = |after: &f64| in_time || *after < node.finished_price * trips as f64;
+    let fits = joins && lies.reduction == Reduction::Sum && !lies.cut().intersects(PieceSet::of(&lies.partial));
+    match after.filter(|after| fits && is_worth_it(after)) {
+        Some(_) => {
+            carry(layout, open, value);
+            layout.set_partial(result, &lies);
+        }
+        None => settle(layout, open, value),
+    }
+}
+
 /// What an op can make of partial operands, or a partial value that arises in it.
 fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: OpId, result: ValueId) -> Option<Open> {
     let (rule, strategy) = (layout.rule(op), layout.strategy(op));
@@ -74,6 +154,7 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: Op
     if !own.partial.is_empty() {
         let finished_price = ways.price(ty, &own, layout.sharding(result))?;
         let (strategy, joined) = (strategy.clone(), SmallVec::new());
+        let op = Some(op);
         return Some(Open { op, lies: own, strategy, joined, partial_price: 0.0, finished_price, finish_here: true });
     }
     let (joined, partial, reduction) = joined(layout, open, op)?;
@@ -87,20 +168,21 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: Op
     let here = partial_price + ways.price(ty, &lies, layout.sharding(result))?;
     let finish_here = here < before;
     let finished_price = here.min(before);
-    Some(Open { op, lies, strategy, joined, partial_price, finished_price, finish_here })
+    Some(Open { op: Some(op), lies, strategy, joined, partial_price, finished_price, finish_here })
 }
 
 /// The operands that an op can carry on partial, the pieces and the reduction.
 fn joined(layout: &Layout<'_>, open: &[Option<Open>], op: OpId) -> Option<(SmallVec<[ValueId; 2]>, Pieces, Reduction)> {
     let operands = &layout.program.ops[op].operands;
     let node = |index: usize| open[operands[index].index()].as_ref();
-    let first = (0..operands.len()).find(|&index| node(index).is_some())?;
+    let first = (0..operands.len()).find(|&index| node(index).is_some_and(|node| node.op.is_some()))?;
     let lies = &node(first)?.lies;
     let carry = layout.rule(op).carry(first, lies.reduction)?;
     let mut joined = SmallVec::new();
     for &index in &carry.operands {
         let operand = operands[usize::from(index)];
         match node(usize::from(index)) {
+            Some(other) if other.op.is_none() && lies.reduction == Reduction::Sum => joined.push(operand),
             Some(other) if other.lies.partial == lies.partial && other.lies.reduction == lies.reduction => {
                 joined.push(operand);
             }
@@ -117,7 +199,7 @@ fn joined(layout: &Layout<'_>, open: &[Option<Open>], op: OpId) -> Option<(Small
 }
 
 /// Whether an operand can stand beside partial ones: a constant, or a scalar.
-fn can_spread(layout: &Layout<'_>, operand: ValueId, pieces: &[crate::shard::Piece]) -> bool {
+fn can_spread(layout: &Layout<'_>, operand: ValueId, pieces: &[Piece]) -> bool {
     let is_used = layout.sharding(operand).used().intersects(PieceSet::of(pieces));
     layout.is_free(operand) || layout.program.ty(operand).elements() == 1 && !is_used
 }
@@ -134,7 +216,7 @@ fn settle(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
     while let Some(value) = pending.pop() {
         let Some(node) = open[value.index()].take() else { continue };
         if node.finish_here {
-            layout.set_strategy(node.op, node.strategy);
+            apply(layout, &node);
             for operand in node.joined {
                 carry(layout, open, operand);
             }
@@ -149,9 +231,22 @@ fn carry(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
         let Some(node) = open[value.index()].take() else { continue };
-        layout.set_strategy(node.op, node.strategy);
-        layout.set_partial(value, &node.lies);
+        apply(layout, &node);
+        // What a loop carries is set by the loop.
+        if node.op.is_some() {
+            layout.set_partial(value, &node.lies);
+        }
         pending.extend(node.joined);
+    }
+}
+
+/// Lets an op do what it does on partial operands.
+fn apply(layout: &mut Layout<'_>, node: &Open) {
+    let Some(op) = node.op else { return };
+    layout.set_strategy(op, node.strategy.clone());
+    if !node.joined.is_empty() {
+        let carried = Carried { pieces: node.lies.partial.clone(), reduction: node.lies.reduction };
+        layout.set_carried(op, carried);
     }
 }
 
@@ -169,6 +264,9 @@ impl Readers {
             for &op in &content.ops {
                 region_of[op.index()] = region.0;
             }
+            for &argument in &content.arguments {
+                makers[argument.index()] = region.0;
+            }
             for &result in &content.results {
                 // Two, because nobody carries what leaves a region.
                 counts[result.index()] += 2;
@@ -180,10 +278,9 @@ impl Readers {
             }
         }
         for (op, operation) in program.ops.iter() {
-            let is_tie = matches!(operation.op, Op::Case | Op::If | Op::OptimizationBarrier | Op::While);
             for &operand in &operation.operands {
                 let is_elsewhere = makers[operand.index()] != region_of[op.index()];
-                counts[operand.index()] += if is_tie || is_elsewhere { 2 } else { 1 };
+                counts[operand.index()] += if is_tie(&operation.op) || is_elsewhere { 2 } else { 1 };
             }
         }
         Readers { counts }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::phase::forward_ops;
-use super::reshard::{Move, Ways};
+use super::reshard::{Move, Step, Ways};
 use super::{Reason, Reshard};
 use crate::program::{
     Argument, Binary, BroadcastInDim, DType, Dims, Direction, Id, Literal, LocationId, Op, OpId, Order, Program,
@@ -30,6 +30,10 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     pub(super) op: OpId,
     pub(super) location: LocationId,
     channel: i64,
+    /// Temporal axes whose loops are being written.
+    pub(super) entered: Vec<usize>,
+    /// Who reads what, found when the first such loop is written.
+    pub(super) readers: Option<FxHashMap<ValueId, Vec<Option<OpId>>>>,
     pub(super) reshards: Vec<Reshard>,
 }
 
@@ -74,6 +78,8 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             op: OpId::from_index(0),
             location: Program::UNKNOWN_LOCATION,
             channel: 0,
+            entered: Vec::new(),
+            readers: None,
             reshards: Vec::new(),
         }
     }
@@ -150,22 +156,48 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         }
         let Some((_, source, moves)) = best else {
             let wanted = wanted.describe(self.mesh);
-            return Err(format!("there is no way to `{wanted}` for {old}"));
+            let there: Vec<String> =
+                self.versions[old.index()].iter().map(|version| version.sharding.describe(self.mesh)).collect();
+            return Err(format!("there is no way from `{}` to `{wanted}` for {old}", there.join("`, `")));
         };
-        let scope = self.homes[old.index()].max(source.scope);
+        let scope = self.homes[old.index()].max(source.scope).max(self.loop_of(wanted, &moves));
         let inner = self.scopes.split_off(scope as usize + 1);
+        let counters = self.scopes.iter().filter_map(|scope| scope.counter);
+        let times = counters.map(|(axis, _)| self.mesh.axes[axis].size).product();
         let value = self.walk(old, &source, &moves, wanted);
         self.scopes.extend(inner);
         let value = value?;
         self.add_version(old, Version { sharding: wanted.clone(), value, scope, phase });
-        self.reshards.push(Reshard { value: old, reason, from: source.sharding, moves });
+        self.reshards.push(Reshard { value: old, reason, from: source.sharding, moves, times });
         Ok(value)
+    }
+
+    /// The scope of the innermost loop in time that a tile is made in, or what is gathered for one
+    /// trip only.
+    fn loop_of(&self, wanted: &Sharding, moves: &[Move]) -> u32 {
+        let used = wanted.used();
+        let is_eager = |next: &Move| match &next.step {
+            Step::AllGather { pieces, .. } => pieces.iter().any(|&piece| self.layout.eager.contains(piece)),
+            _ => false,
+        };
+        let gathers = moves.iter().any(is_eager);
+        let is_tile = |axis: usize| self.mesh.pieces(axis).iter().any(|&piece| used.contains(piece));
+        let depth =
+            self.scopes.iter().rposition(|scope| scope.counter.is_some_and(|(axis, _)| gathers || is_tile(axis)));
+        depth.unwrap_or(0) as u32
+    }
+
+    /// A value as it was made in the region being written, and how it lies.
+    pub(super) fn made_here(&self, old: ValueId) -> Result<(ValueId, Sharding), String> {
+        let version = self.versions[old.index()].iter().find(|version| version.phase.is_none());
+        let version = version.ok_or_else(|| format!("{old} was not made"))?;
+        Ok((version.value, version.sharding.clone()))
     }
 
     /// Emits the steps of a reshard.
     fn walk(&mut self, old: ValueId, source: &Version, moves: &[Move], wanted: &Sharding) -> Result<ValueId, String> {
         let mut value = source.value;
-        let gathers = moves.iter().any(|next| matches!(next.step, super::Step::AllGather { .. }));
+        let gathers = moves.iter().any(|next| matches!(next.step, Step::AllGather { .. }));
         let is_repeated = self.versions[old.index()].iter().any(|version| version.sharding == *wanted);
         if gathers && is_repeated {
             // Without the fence an engine would merge this gather with the one before and keep its
@@ -313,8 +345,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         let (size, last) = (self.mesh.product(pieces), pieces[pieces.len() - 1]);
         let (stride, axis) = (self.mesh.stride(last), self.mesh.axis_of(last));
         let (mut value, total) = if self.mesh.is_temporal(last) {
-            let counter = self.scopes.iter().find_map(|scope| scope.counter.filter(|(of, _)| *of == axis));
-            let (_, counter) = counter.ok_or("a tile in time is read outside of its loop")?;
+            let counter = self.counter(axis).ok_or("a tile in time is read outside of its loop")?;
             (counter, self.mesh.axes[axis].size)
         } else {
             let device = self.apply(Op::PartitionId, &[])?;
@@ -329,6 +360,11 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             value = self.binary(Binary::Remainder, value, size)?;
         }
         Ok(value)
+    }
+
+    /// The counter of the loop over a temporal axis, inside of it.
+    pub(super) fn counter(&self, axis: usize) -> Option<ValueId> {
+        self.scopes.iter().find_map(|scope| scope.counter.filter(|(of, _)| *of == axis)).map(|(_, counter)| counter)
     }
 
     pub(super) fn set_counter(&mut self, axis: usize, counter: ValueId) {

@@ -4,18 +4,26 @@ mod block;
 mod defer;
 mod emit;
 mod estimate;
+mod explain;
+mod measure;
 mod operand;
 mod ops;
 mod phase;
 mod reshard;
+mod stablehlo;
 mod steps;
+mod temporal;
 
 pub use defer::defer;
-pub use estimate::estimate;
+pub use estimate::{CollectiveKind, estimate, sent_bytes};
+pub use explain::{Explanation, explain};
+pub use measure::{Measures, collective, measure};
+pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
+pub use stablehlo::stablehlo;
 
-use crate::program::{OpId, Program, ResultInfo, ValueId};
-use crate::shard::{Layout, Mesh, Sharding};
+use crate::program::{OpId, Program, ValueId};
+use crate::shard::{Layout, Mesh, PieceSet, Sharding};
 
 use emit::Emitter;
 
@@ -38,6 +46,8 @@ pub struct Reshard {
     pub reason: Reason,
     pub from: Sharding,
     pub moves: Vec<Move>,
+    /// How often loops over axes in time repeat it.
+    pub times: usize,
 }
 
 /// Why a value is resharded.
@@ -51,6 +61,37 @@ pub enum Reason {
     Stored { result: usize },
 }
 
+/// Decides where partial values are finished and writes the program that each device runs. Loops
+/// that cannot be cut in time as the layout says run whole. Gives the layout with what was decided.
+pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout<'p>, LocalProgram), String> {
+    let mut layout = layout.clone();
+    let mesh = layout.mesh.clone();
+    let mut ways = Ways::new(&mesh, price);
+    let mut stripped: Vec<(OpId, PieceSet)> = Vec::new();
+    loop {
+        let mut decided = layout.clone();
+        defer(&mut decided, &mut ways);
+        match unlevel(&decided, &mut ways) {
+            Some(loose) if stripped.contains(&loose) => {
+                return Err(format!("{} cannot be cut in time, nor run whole", loose.0));
+            }
+            Some((op, pieces)) => {
+                layout.strip(op, pieces);
+                stripped.push((op, pieces));
+            }
+            None => {
+                let local = lower(&decided, &mut ways)?;
+                return Ok((decided, local));
+            }
+        }
+    }
+}
+
+fn unlevel(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Option<(OpId, PieceSet)> {
+    let is_temporal = layout.mesh.axes.iter().any(|axis| axis.temporal);
+    if is_temporal { temporal::find_unlevel(&Emitter::new(layout, ways)) } else { None }
+}
+
 /// Writes the program that each device runs under a layout. Reshards take the cheapest ways.
 pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, String> {
     let program = layout.program;
@@ -62,18 +103,8 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
     emitter.results(&results)?;
     let reshards = std::mem::take(&mut emitter.reshards);
     let mut program = emitter.finish();
-    drop_aliases(&mut program, &arguments, &results);
+    loosen_aliases(&mut program, &arguments, &results);
     Ok(LocalProgram { program, mesh: layout.mesh.clone(), arguments, results, reshards })
-}
-
-/// An argument whose memory was to be one result's, which now is stored otherwise, gives it to any. Who
-/// wrote the program may have paired arguments with results by nothing but their types.
-fn drop_aliases(program: &mut Program, arguments: &[Sharding], results: &[Sharding]) {
-    for (argument, stored) in program.arguments.iter_mut().zip(arguments) {
-        if argument.alias.is_some_and(|result| results[result] != *stored) {
-            (argument.alias, argument.donated) = (None, true);
-        }
-    }
 }
 
 /// A result that is an argument's next value is stored as the argument is.
@@ -88,8 +119,13 @@ fn stored_results(layout: &Layout<'_>, arguments: &[Sharding]) -> Vec<Sharding> 
     results
 }
 
-impl LocalProgram {
-    pub fn result_infos(&self) -> &[ResultInfo] {
-        &self.program.results
+/// A result takes the place of an argument only where their parts are alike; elsewhere the argument's
+/// memory is free for any result.
+fn loosen_aliases(program: &mut Program, arguments: &[Sharding], results: &[Sharding]) {
+    for (argument, stored) in program.arguments.iter_mut().zip(arguments) {
+        if argument.alias.is_some_and(|result| results.get(result) != Some(stored)) {
+            argument.alias = None;
+            argument.donated = true;
+        }
     }
 }

@@ -6,62 +6,45 @@ use super::Reason;
 use super::emit::Emitter;
 use super::reshard::{Move, Step};
 use crate::program::{Op, OpId, ValueId, Values};
-use crate::shard::{Kind, Labels, Pieces, Reduction, Rule, Sharding, Strategy};
+use crate::shard::{Carried, Kind, Labels, Reduction, Sharding, Strategy};
 
 impl Emitter<'_, '_, '_> {
     /// Emits an op under a strategy. Gives its results and how they lie.
-    pub(super) fn localized(&mut self, op: OpId, strategy: &Strategy) -> Result<(Values, Vec<Sharding>), String> {
+    pub(super) fn localized(
+        &mut self,
+        op: OpId,
+        strategy: &Strategy,
+    ) -> Result<(Values, SmallVec<[Sharding; 1]>), String> {
         let layout = self.layout;
         let (rule, operation) = (layout.rule(op), &self.old.ops[op]);
-        let carried = self.carried(op);
         let mut operands = Values::new();
         let mut wanted = Vec::with_capacity(operation.operands.len());
         for (index, &value) in operation.operands.iter().enumerate() {
             let mut sharding = strategy.sharding(rule, self.mesh, &rule.operands[index]);
-            self.add_partial(&mut sharding, rule, strategy, index, carried.as_ref());
+            self.add_partial(&mut sharding, op, strategy, index);
             let local = self.get(value, &sharding, Reason::Read { by: op })?;
             operands.push(self.masked(local, op, index, strategy, &sharding)?);
             wanted.push(sharding);
         }
-        let shardings: Vec<Sharding> = rule
-            .results
-            .iter()
-            .map(|labels| {
-                let mut sharding = strategy.result(rule, self.mesh, labels);
-                if let Some((pieces, reduction)) = &carried {
-                    sharding.partial.extend(pieces.iter().copied());
-                    sharding.partial.sort_unstable();
-                    sharding.reduction = *reduction;
-                }
-                sharding
-            })
-            .collect();
+        let shardings = layout.produced_by(op, strategy);
         let results = self.local_op(op, &operands, &wanted, &shardings)?;
         Ok((results, shardings))
     }
 
-    /// The pieces over which operands stay partial through an op.
-    fn carried(&self, op: OpId) -> Option<(Pieces, Reduction)> {
-        self.old.ops[op].operands.iter().find_map(|&operand| {
-            let sharding = self.layout.sharding(operand);
-            (!sharding.partial.is_empty()).then(|| (sharding.partial.clone(), sharding.reduction))
-        })
+    /// How an op needs an operand.
+    pub(super) fn wanted(&self, op: OpId, operand: usize) -> Sharding {
+        let (rule, strategy) = (self.layout.rule(op), self.layout.strategy(op));
+        let mut sharding = strategy.sharding(rule, self.mesh, &rule.operands[operand]);
+        self.add_partial(&mut sharding, op, strategy, operand);
+        sharding
     }
 
     /// What an operand has to be partial over: what the op carries, and what cuts the reduced
     /// factors that other operands added with it have and it lacks.
-    fn add_partial(
-        &self,
-        sharding: &mut Sharding,
-        rule: &Rule,
-        strategy: &Strategy,
-        operand: usize,
-        carried: Option<&(Pieces, Reduction)>,
-    ) {
-        let has_partial =
-            |index: &u16| !self.layout.sharding(self.old.ops[self.op].operands[usize::from(*index)]).partial.is_empty();
-        if let Some((pieces, reduction)) = carried
-            && rule.carry(operand, *reduction).is_some_and(|carry| carry.operands.iter().any(has_partial))
+    pub(super) fn add_partial(&self, sharding: &mut Sharding, op: OpId, strategy: &Strategy, operand: usize) {
+        let rule = self.layout.rule(op);
+        if let Some(Carried { pieces, reduction }) = self.layout.carried(op)
+            && self.carries(op, operand, *reduction)
         {
             sharding.partial.extend(pieces.iter().copied());
             sharding.reduction = *reduction;
@@ -77,6 +60,13 @@ impl Emitter<'_, '_, '_> {
             }
         }
         sharding.partial.sort_unstable();
+    }
+
+    /// Whether an operand is one of those that an op carries on.
+    fn carries(&self, op: OpId, operand: usize, reduction: Reduction) -> bool {
+        let operands = &self.old.ops[op].operands;
+        let is_partial = |index: &u16| !self.layout.sharding(operands[usize::from(*index)]).partial.is_empty();
+        self.layout.rule(op).carry(operand, reduction).is_some_and(|carry| carry.operands.iter().any(is_partial))
     }
 
     /// An operand with what changes nothing in the place of padding along reduced factors.

@@ -61,7 +61,10 @@ pub struct Movement<'a> {
 }
 
 /// Seconds, or anything else to be made small.
-pub type Price<'a> = &'a dyn Fn(&Mesh, &Movement<'_>) -> f64;
+pub type Price<'a> = &'a (dyn Fn(&Mesh, &Movement<'_>) -> f64 + Sync);
+
+/// The cheapest moves and their price.
+type Way = Option<(Vec<Move>, f64)>;
 
 /// One step and the sharding it leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ pub struct Move {
 
 /// The cheapest way between two shardings of a value of the (global) type, and its price. `None`
 /// where there is none, which only tiles in time can cause.
-pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Price<'_>) -> Option<(Vec<Move>, f64)> {
+pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Price<'_>) -> Way {
     let pieces = from.used().union(to.used());
     let is_complete = pieces.0.count_ones() <= COMPLETE_PIECES;
     let mut search = Search { mesh, ty, to, price, is_complete, nodes: Vec::new(), known: FxHashMap::default() };
@@ -92,9 +95,6 @@ pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Pr
     }
     None
 }
-
-/// The moves and their price, where there is a way.
-type Way = Option<(Vec<Move>, f64)>;
 
 /// Ways found before.
 pub struct Ways<'a> {
@@ -117,6 +117,12 @@ impl<'a> Ways<'a> {
 
     /// The price of the cheapest way.
     pub fn price(&mut self, ty: &Type, from: &Sharding, to: &Sharding) -> Option<f64> {
+        // Sums over time are kept where they are and cost nothing to move.
+        if from.partial.iter().any(|&piece| self.mesh.is_temporal(piece)) {
+            let spatial = |piece: &Piece| !self.mesh.is_temporal(*piece);
+            let partial = from.partial.iter().copied().filter(spatial).collect();
+            return self.price(ty, &Sharding { partial, ..from.clone() }, to);
+        }
         if from == to { Some(0.0) } else { self.find(ty, from, to).map(|(_, price)| *price) }
     }
 }
@@ -386,6 +392,20 @@ impl Step {
             | Step::Slice { pieces, .. }
             | Step::Spread { pieces, .. } => pieces,
             Step::Permute => &[],
+        }
+    }
+
+    /// Such as `all_gather dimension 0 over {data}`.
+    pub fn describe(&self, mesh: &Mesh) -> String {
+        let over = format!("over {{{}}}", mesh.describe(self.pieces()));
+        match self {
+            Step::AllGather { dim, .. } => format!("all_gather dimension {dim} {over}"),
+            Step::AllReduce { .. } => format!("all_reduce {over}"),
+            Step::AllToAll { from, to, .. } => format!("all_to_all from dimension {from} to {to} {over}"),
+            Step::Permute => "collective_permute".to_owned(),
+            Step::ReduceScatter { dim, .. } => format!("reduce_scatter dimension {dim} {over}"),
+            Step::Slice { dim, .. } => format!("slice dimension {dim} {over}"),
+            Step::Spread { .. } => format!("spread {over}"),
         }
     }
 

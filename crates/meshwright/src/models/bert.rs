@@ -1,8 +1,7 @@
 //! BERT, trained to fill in masked tokens.
 
-use super::layers::{
-    attention, dropout, exact_gelu, layer_norm_with, linear, linear_heads, logits, merge_heads, token_losses,
-};
+use super::layers::{attention, dropout, exact_gelu, layer_norm_with, linear, linear_heads, logits, merge_heads};
+use super::loss::label_losses;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Program, Type, ValueId};
@@ -34,7 +33,7 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
         let shape = step.builder.shape(scores);
         let bias = step.builder.broadcast_last(bias, &shape);
         let scores = step.builder.plus(scores, bias);
-        let losses = token_losses(step, scores, targets);
+        let losses = label_losses(step, scores, targets);
         let counted = step.builder.times(losses, mask);
         let sum = step.builder.sum(counted, &[0, 1]);
         let count = step.builder.sum(mask, &[0, 1]);

@@ -1,7 +1,8 @@
 //! Writing programs by hand: one method per op, shapes inferred.
 //!
-//! A method panics when its operands do not fit, which is a bug in the model that calls it: what a
-//! user sets is checked before anything is built.
+//! What does not fit is an error that the builder holds until [`finish`](Builder::finish), so that a
+//! forward pass reads as the formulas it is made of. From then on methods give a stand-in for every
+//! value, whose shape can be asked for anything.
 
 use std::ops::Range;
 
@@ -9,9 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::program::{
-    Algorithm, Argument, Attention, Binary, BroadcastInDim, Convolution, DType, Dims, Direction, DotGeneral, Gather,
-    Literal, Location, LocationId, Op, OpId, Order, Pad, Program, RegionId, ResultInfo, Scatter, Shape, Slice, Type,
-    Unary, ValueId, Values,
+    Algorithm, Argument, Attention, Binary, BroadcastInDim, Convolution, DType, Definition, Dims, Direction,
+    DotGeneral, Gather, Literal, Location, LocationId, Op, OpId, Order, Pad, Program, RegionId, ResultInfo, Scatter,
+    Shape, Slice, Type, Unary, Value, ValueId, Values,
 };
 
 /// A program under construction, and the place where ops are added.
@@ -31,7 +32,16 @@ pub struct Builder {
     stopped: FxHashSet<ValueId>,
     /// Where ops of the backward pass stand, by where those of the forward pass stand.
     backward: FxHashMap<LocationId, LocationId>,
+    /// The size of all arguments together.
+    argument_bits: usize,
+    /// The first error, with the scope where it happened.
+    error: Option<String>,
+    /// What stands for values once there is an error.
+    stand_in: Option<ValueId>,
 }
+
+/// Dimensions of a value that stands for others: no op has a dimension above it.
+const STAND_IN_RANK: usize = 64;
 
 /// The region that a builder was in before it entered another.
 #[derive(Debug)]
@@ -58,10 +68,51 @@ impl Builder {
             blocks: Vec::new(),
             stopped: FxHashSet::default(),
             backward: FxHashMap::default(),
+            argument_bits: 0,
+            error: None,
+            stand_in: None,
         }
     }
 
+    /// The program, or the first error.
+    pub fn finish(self) -> Result<Program, String> {
+        self.error.map_or(Ok(self.program), Err)
+    }
+
+    /// The first error so far.
+    pub fn check(&self) -> Result<(), String> {
+        self.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Holds an error, unless there is one already; gives what stands for the value that is missing.
+    pub fn fail(&mut self, message: &str) -> ValueId {
+        if self.error.is_none() {
+            let place = if self.scope.is_empty() { String::new() } else { format!(" (in `{}`)", self.scope) };
+            self.error = Some(format!("{message}{place}"));
+        }
+        self.stand_in()
+    }
+
+    fn stand_in(&mut self) -> ValueId {
+        if let Some(value) = self.stand_in {
+            return value;
+        }
+        let ty = Type::new(DType::F32, &[1; STAND_IN_RANK]);
+        // It belongs to no region: nobody will see the program.
+        let definition = Definition::Argument { region: self.program.body, index: u32::MAX };
+        let value = self.program.values.push(Value { ty, definition });
+        self.stand_in = Some(value);
+        value
+    }
+
     pub fn argument(&mut self, name: impl Into<String>, ty: Type) -> ValueId {
+        let bits = ty.checked_elements().map(|elements| elements * ty.dtype.bits());
+        let total = bits.and_then(|bits| self.argument_bits.checked_add(bits));
+        let Some(total) = total.filter(|&total| total <= i64::MAX as usize) else {
+            return self
+                .fail(&format!("with `{}` of type `{ty}`, arguments are more than 63 bits can count", name.into()));
+        };
+        self.argument_bits = total;
         self.program.add_argument(Argument { name: name.into(), ..Argument::default() }, ty)
     }
 
@@ -200,21 +251,25 @@ impl Builder {
     }
 
     /// Adds any op.
-    #[track_caller]
     pub fn op(&mut self, op: Op, operands: &[ValueId], regions: &[RegionId]) -> Values {
-        let id = self.add(op, operands, regions);
-        self.program.ops[id].results.clone()
+        self.add(op, operands, regions).1
     }
 
-    #[track_caller]
-    pub fn add(&mut self, op: Op, operands: &[ValueId], regions: &[RegionId]) -> OpId {
+    /// Adds any op. There is none where there is an error, but there are values for its results.
+    pub(super) fn add(&mut self, op: Op, operands: &[ValueId], regions: &[RegionId]) -> (Option<OpId>, Values) {
+        let count = result_count(&self.program, &op, operands, regions);
+        if self.error.is_some() {
+            return (None, std::iter::repeat_n(self.stand_in(), count).collect());
+        }
         match self.program.add_op(self.region, op, operands, regions, self.location) {
-            Ok(id) => id,
-            Err(message) => panic!("{message} (in `{}`)", self.scope),
+            Ok(id) => (Some(id), self.program.ops[id].results.clone()),
+            Err(message) => {
+                let value = self.fail(&message);
+                (None, std::iter::repeat_n(value, count).collect())
+            }
         }
     }
 
-    #[track_caller]
     fn one(&mut self, op: Op, operands: &[ValueId]) -> ValueId {
         self.op(op, operands, &[])[0]
     }
@@ -269,32 +324,26 @@ impl Builder {
 
     // Element by element.
 
-    #[track_caller]
     pub fn unary(&mut self, unary: Unary, value: ValueId) -> ValueId {
         self.one(Op::Unary(unary), &[value])
     }
 
-    #[track_caller]
     pub fn binary(&mut self, binary: Binary, left: ValueId, right: ValueId) -> ValueId {
         self.one(Op::Binary(binary), &[left, right])
     }
 
-    #[track_caller]
     pub fn plus(&mut self, left: ValueId, right: ValueId) -> ValueId {
         self.binary(Binary::Add, left, right)
     }
 
-    #[track_caller]
     pub fn minus(&mut self, left: ValueId, right: ValueId) -> ValueId {
         self.binary(Binary::Subtract, left, right)
     }
 
-    #[track_caller]
     pub fn times(&mut self, left: ValueId, right: ValueId) -> ValueId {
         self.binary(Binary::Multiply, left, right)
     }
 
-    #[track_caller]
     pub fn over(&mut self, left: ValueId, right: ValueId) -> ValueId {
         self.binary(Binary::Divide, left, right)
     }
@@ -348,7 +397,6 @@ impl Builder {
 
     // Shapes.
 
-    #[track_caller]
     pub fn broadcast(&mut self, value: ValueId, shape: &[usize], dims: &[usize]) -> ValueId {
         if self.program.shape(value) == shape {
             return value;
@@ -358,21 +406,18 @@ impl Builder {
     }
 
     /// Broadcasts along the first dimensions: the last ones are aligned.
-    #[track_caller]
     pub fn broadcast_last(&mut self, value: ValueId, shape: &[usize]) -> ValueId {
         let rank = self.program.shape(value).len();
-        let dims: Dims = (shape.len() - rank..shape.len()).collect();
+        let dims: Dims = (shape.len().saturating_sub(rank)..shape.len()).collect();
         self.broadcast(value, shape, &dims)
     }
 
     /// Broadcasts along dimension `dim`, which the value does not have.
-    #[track_caller]
     pub fn broadcast_along(&mut self, value: ValueId, shape: &[usize], dim: usize) -> ValueId {
         let dims: Dims = (0..shape.len()).filter(|&kept| kept != dim).collect();
         self.broadcast(value, shape, &dims)
     }
 
-    #[track_caller]
     pub fn reshape(&mut self, value: ValueId, shape: &[usize]) -> ValueId {
         if self.program.shape(value) == shape {
             return value;
@@ -380,7 +425,6 @@ impl Builder {
         self.one(Op::Reshape { shape: Shape::from_slice(shape) }, &[value])
     }
 
-    #[track_caller]
     pub fn transpose(&mut self, value: ValueId, permutation: &[usize]) -> ValueId {
         if permutation.iter().enumerate().all(|(index, &dim)| index == dim) {
             return value;
@@ -388,7 +432,6 @@ impl Builder {
         self.one(Op::Transpose { permutation: Dims::from_slice(permutation) }, &[value])
     }
 
-    #[track_caller]
     pub fn slice(&mut self, value: ValueId, start: &[usize], limit: &[usize], strides: &[usize]) -> ValueId {
         let slice = Slice {
             start: Shape::from_slice(start),
@@ -399,9 +442,11 @@ impl Builder {
     }
 
     /// Positions `start..limit` of one dimension.
-    #[track_caller]
     pub fn slice_dim(&mut self, value: ValueId, dim: usize, start: usize, limit: usize) -> ValueId {
         let mut limits = self.shape(value);
+        if dim >= limits.len() {
+            return self.fail(&format!("dimension {dim} of `{}` cannot be cut", self.program.ty(value)));
+        }
         let mut starts: Shape = limits.iter().map(|_| 0).collect();
         let strides: Shape = limits.iter().map(|_| 1).collect();
         starts[dim] = start;
@@ -409,12 +454,10 @@ impl Builder {
         self.slice(value, &starts, &limits, &strides)
     }
 
-    #[track_caller]
     pub fn concatenate(&mut self, values: &[ValueId], dim: usize) -> ValueId {
         self.one(Op::Concatenate { dim }, values)
     }
 
-    #[track_caller]
     pub fn pad(&mut self, value: ValueId, padding: ValueId, low: &[i64], high: &[i64], interior: &[i64]) -> ValueId {
         let pad = Pad {
             low: SmallVec::from_slice(low),
@@ -436,7 +479,6 @@ impl Builder {
         region
     }
 
-    #[track_caller]
     pub fn reduce(&mut self, binary: Binary, value: ValueId, initial: f64, dims: &[usize]) -> ValueId {
         let dtype = self.dtype(value);
         let initial = self.scalar(dtype, initial);
@@ -444,27 +486,24 @@ impl Builder {
         self.op(Op::Reduce { dims: Dims::from_slice(dims) }, &[value, initial], &[region])[0]
     }
 
-    #[track_caller]
     pub fn sum(&mut self, value: ValueId, dims: &[usize]) -> ValueId {
         if dims.is_empty() { value } else { self.reduce(Binary::Add, value, 0.0, dims) }
     }
 
-    #[track_caller]
     pub fn maximum(&mut self, value: ValueId, dims: &[usize]) -> ValueId {
         self.reduce(Binary::Maximum, value, f64::NEG_INFINITY, dims)
     }
 
     /// The mean over dimensions.
-    #[track_caller]
     pub fn mean(&mut self, value: ValueId, dims: &[usize]) -> ValueId {
-        let count: usize = dims.iter().map(|&dim| self.program.shape(value)[dim]).product();
+        let shape = self.program.shape(value);
+        let count: usize = dims.iter().filter_map(|&dim| shape.get(dim)).product();
         let sum = self.sum(value, dims);
         self.times_number(sum, 1.0 / count as f64)
     }
 
     // Contractions.
 
-    #[track_caller]
     pub fn dot(
         &mut self,
         left: ValueId,
@@ -485,39 +524,34 @@ impl Builder {
     }
 
     /// The last dimension of `left` with the first of `right`.
-    #[track_caller]
     pub fn matmul(&mut self, left: ValueId, right: ValueId) -> ValueId {
-        let last = self.program.shape(left).len() - 1;
+        let last = self.program.shape(left).len().saturating_sub(1);
         let dtype = self.dtype(left);
         self.dot(left, right, [&[], &[]], [&[last], &[0]], dtype)
     }
 
-    #[track_caller]
     pub fn convolution(&mut self, input: ValueId, kernel: ValueId, convolution: Convolution) -> ValueId {
         self.one(Op::Convolution(Box::new(convolution)), &[input, kernel])
     }
 
-    #[track_caller]
     pub fn attention(&mut self, operands: &[ValueId], attention: Attention) -> Values {
         self.op(Op::Attention(Box::new(attention)), operands, &[])
     }
 
     // Indices.
 
-    #[track_caller]
     pub fn gather(&mut self, operand: ValueId, indices: ValueId, gather: Gather) -> ValueId {
         self.one(Op::Gather(Box::new(gather)), &[operand, indices])
     }
 
     /// Whole rows of a table, one per index.
-    #[track_caller]
     pub fn take_rows(&mut self, table: ValueId, indices: ValueId) -> ValueId {
         let index_rank = self.program.shape(indices).len();
         let mut slice_sizes = self.shape(table);
-        let rank = slice_sizes.len();
-        slice_sizes[0] = 1;
+        let Some(row) = slice_sizes.first_mut() else { return self.fail("a scalar has no rows") };
+        *row = 1;
         let gather = Gather {
-            offset_dims: (index_rank..index_rank + rank - 1).collect(),
+            offset_dims: (index_rank..index_rank + slice_sizes.len() - 1).collect(),
             collapsed_slice_dims: Dims::from_slice(&[0]),
             operand_batching_dims: Dims::new(),
             start_indices_batching_dims: Dims::new(),
@@ -530,10 +564,24 @@ impl Builder {
     }
 
     /// Adds updates into a tensor.
-    #[track_caller]
     pub fn scatter_add(&mut self, operand: ValueId, indices: ValueId, updates: ValueId, scatter: Scatter) -> ValueId {
         let dtype = self.dtype(operand);
         let region = self.reducer(Binary::Add, dtype);
         self.op(Op::Scatter(Box::new(scatter)), &[operand, indices, updates], &[region])[0]
+    }
+}
+
+/// How many results an op would have if its operands did fit.
+fn result_count(program: &Program, op: &Op, operands: &[ValueId], regions: &[RegionId]) -> usize {
+    match op {
+        Op::Attention(attention) => 1 + usize::from(attention.statistics),
+        Op::AttentionGrad(gradient) => 3 + usize::from(gradient.bias_gradient),
+        Op::BatchNormGrad(_) | Op::BatchNormTraining(_) => 3,
+        Op::Case | Op::If => regions.first().map_or(0, |&region| program.regions[region].results.len()),
+        Op::OptimizationBarrier | Op::Sort { .. } | Op::While => operands.len(),
+        Op::Reduce { .. } | Op::ReduceWindow(_) | Op::Scatter(_) => (operands.len() / 2).max(1),
+        Op::RngBitGenerator { .. } | Op::TopK { .. } => 2,
+        // Of the others that models are made of, every one has one result.
+        _ => 1,
     }
 }

@@ -11,9 +11,9 @@ use super::step::Step;
 use crate::program::{Attention, Binary, DType, Direction, Op, Program, Type, ValueId};
 
 pub(super) fn build(settings: &Settings) -> Result<Program, String> {
-    if settings.steps == 0 || settings.steps > settings.seq {
+    if settings.steps > settings.seq {
         let (steps, seq) = (settings.steps, settings.seq);
-        return Err(format!("`steps` = {steps} must be at least 1 and at most `seq` = {seq}, the room of the caches"));
+        return Err(format!("`steps` = {steps} must be at most `seq` = {seq}, the room of the caches"));
     }
     if settings.dropout > 0.0 {
         return Err(format!("`dropout` is {}, must be 0 for decoding", settings.dropout));
@@ -40,7 +40,7 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
         results.push((format!("cache.layers.{layer}.key"), pair[0]));
         results.push((format!("cache.layers.{layer}.value"), pair[1]));
     }
-    Ok(step.finish_with(results))
+    step.finish_with(results)
 }
 
 /// The tokens after `tokens`, which stand at `position`, and the caches with them in.

@@ -9,9 +9,10 @@
 use smallvec::SmallVec;
 
 use super::builder::Builder;
+use super::layers::softmax;
 use super::settings::Settings;
 use super::step::Step;
-use crate::program::{Binary, DType, Direction, Op, Shape, Type, Unary, ValueId, Window};
+use crate::program::{Binary, DType, Direction, Op, Shape, Type, ValueId, Window};
 
 /// How the tokens of all groups go to experts and come back.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +28,6 @@ pub(super) struct Routing {
 
 /// An error unless the settings of experts go together.
 pub(super) fn check(settings: &Settings) -> Result<(), String> {
-    if settings.experts == 0 {
-        return Err("`experts` must be set".to_owned());
-    }
     if settings.experts_per_token > settings.experts {
         let (chosen, experts) = (settings.experts_per_token, settings.experts);
         return Err(format!("`experts_per_token` = {chosen} is more than `experts` = {experts}"));
@@ -171,22 +169,6 @@ fn balance(step: &mut Step<'_>, gates: ValueId, first: ValueId) -> ValueId {
     let mean = b.mean(product, &[0, 1]);
     let experts = step.settings.experts as f64;
     step.builder.times_number(mean, experts * experts)
-}
-
-/// Softmax over the last dimension.
-fn softmax(step: &mut Step<'_>, logits: ValueId) -> ValueId {
-    let b = &mut step.builder;
-    let shape = b.shape(logits);
-    let last = shape.len() - 1;
-    let largest = b.maximum(logits, &[last]);
-    // The largest cancels out, so no gradient need go through it.
-    let largest = b.without_gradient(largest);
-    let largest = b.broadcast_along(largest, &shape, last);
-    let shifted = b.minus(logits, largest);
-    let exponentials = b.unary(Unary::Exponential, shifted);
-    let sum = b.sum(exponentials, &[last]);
-    let sum = b.broadcast_along(sum, &shape, last);
-    b.over(exponentials, sum)
 }
 
 impl Routing {

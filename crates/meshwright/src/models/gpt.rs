@@ -1,6 +1,7 @@
 //! Decoder-only transformers: GPT, and the transformer of PartIR's experiments.
 
-use super::layers::{attention, cross_entropy, dropout, gelu, layer_norm, linear, logits, merge_heads, split_heads};
+use super::layers::{attention, dropout, gelu, joint_heads, layer_norm, linear, logits, merge_heads};
+use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Program, Type, ValueId};
@@ -76,11 +77,7 @@ pub(super) fn attend_by(
     let settings = step.settings;
     let attended = step.scoped("attn", |step| {
         let normal = layer_norm(step, &format!("{name}.norm1"), x, style.all_biases);
-        let joint = linear(step, &format!("{name}.attn.qkv"), normal, 3 * settings.hidden, style.all_biases);
-        let parts = [0, 1, 2].map(|part| {
-            let part = step.builder.slice_dim(joint, 2, part * settings.hidden, (part + 1) * settings.hidden);
-            split_heads(step, part, settings.heads)
-        });
+        let parts = joint_heads(step, &format!("{name}.attn.qkv"), normal, settings.heads, style.all_biases);
         let mixed = mix(step, parts);
         let mixed = merge_heads(step, mixed);
         let out = linear(step, &format!("{name}.attn.out"), mixed, settings.hidden, true);

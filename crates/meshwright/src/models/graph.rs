@@ -1,6 +1,7 @@
 //! A graph network simulator: rounds of messages along the edges of one graph.
 
-use super::layers::{layer_norm, linear, relu, squared_error};
+use super::layers::{layer_norm, linear, relu};
+use super::loss::distance;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Dims, Program, Scatter, Type, ValueId};
@@ -30,7 +31,7 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
     }
     let loss = step.scoped("decoder", |step| {
         let found = mlp(step, "decoder", nodes, OUTPUTS);
-        squared_error(step, found, targets)
+        distance(step, found, targets)
     });
     step.finish(loss)
 }

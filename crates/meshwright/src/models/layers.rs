@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::step::Step;
-use crate::program::{Attention, Binary, Convolution, DType, Dims, Direction, Gather, Type, Unary, ValueId};
+use crate::program::{Attention, Binary, Convolution, DType, Dims, Direction, Type, Unary, ValueId};
 
 /// `x w + b`: the last dimension of `x` becomes `outputs`. Parameters `name.weight` and `name.bias`.
 pub(super) fn linear(step: &mut Step<'_>, name: &str, x: ValueId, outputs: usize, bias: bool) -> ValueId {
@@ -177,6 +177,25 @@ pub(super) fn linear_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: u
     split_heads(step, joint, heads)
 }
 
+/// Queries, keys and values by one projection, each as wide as `x` and split into heads. What tells
+/// the three apart is a dimension of its own in the weight, so that it can be cut by heads.
+pub(super) fn joint_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize, bias: bool) -> [ValueId; 3] {
+    let shape = step.builder.shape(x);
+    let [batch, seq, width] = [shape[0], shape[1], shape[2]];
+    let weight = step.parameter(&format!("{name}.weight"), &[width, 3, width]);
+    let mut joint = step.builder.matmul(x, weight);
+    if bias {
+        let bias = step.parameter(&format!("{name}.bias"), &[3, width]);
+        let bias = step.builder.broadcast_last(bias, &[batch, seq, 3, width]);
+        joint = step.builder.plus(joint, bias);
+    }
+    [0, 1, 2].map(|part| {
+        let part = step.builder.slice_dim(joint, 2, part, part + 1);
+        let part = step.builder.reshape(part, &[batch, seq, width]);
+        split_heads(step, part, heads)
+    })
+}
+
 /// The other way round: (batch, heads, seq, width) to (batch, seq, heads * width).
 pub(super) fn merge_heads(step: &mut Step<'_>, x: ValueId) -> ValueId {
     let shape = step.builder.shape(x);
@@ -208,71 +227,43 @@ pub(super) fn logits(step: &mut Step<'_>, x: ValueId, embedding: ValueId) -> Val
 /// values, one of what the heads found, both with biases. Parameters `name.qkv` and `name.out`.
 pub(super) fn self_attention(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize) -> ValueId {
     let width = step.builder.shape(x)[2];
-    let joint = linear(step, &format!("{name}.qkv"), x, 3 * width, true);
-    let [query, key, value] = [0, 1, 2].map(|part| {
-        let part = step.builder.slice_dim(joint, 2, part * width, (part + 1) * width);
-        split_heads(step, part, heads)
-    });
+    let [query, key, value] = joint_heads(step, &format!("{name}.qkv"), x, heads, true);
     let mixed = attention(step, query, key, value, false);
     let mixed = merge_heads(step, mixed);
     linear(step, &format!("{name}.out"), mixed, width, true)
 }
 
-/// The mean over all elements of the squared difference. Computed in `f32` or wider.
-pub(super) fn squared_error(step: &mut Step<'_>, x: ValueId, targets: ValueId) -> ValueId {
-    let stored = step.stored_dtype();
-    let [x, targets] = [x, targets].map(|value| step.builder.convert(value, stored));
-    let difference = step.builder.minus(x, targets);
-    let square = step.builder.times(difference, difference);
-    let dims: Dims = (0..step.builder.shape(square).len()).collect();
-    step.builder.mean(square, &dims)
+/// What a softmax over the last dimension is made of.
+pub(super) struct ShiftedExponentials {
+    /// The largest of each row.
+    pub(super) largest: ValueId,
+    /// The values less the largest of their row, so that no exponential overflows.
+    pub(super) shifted: ValueId,
+    pub(super) exponentials: ValueId,
+    /// The sum of the exponentials of each row.
+    pub(super) sum: ValueId,
 }
 
-/// The mean over all tokens of minus the log of the probability of the right one. `logits` end in
-/// the dimension of the vocabulary, which `labels` do not have. Computed in `f32` or wider.
-pub(super) fn cross_entropy(step: &mut Step<'_>, logits: ValueId, labels: ValueId) -> ValueId {
-    let losses = token_losses(step, logits, labels);
-    let dims: Dims = (0..step.builder.shape(losses).len()).collect();
-    step.builder.mean(losses, &dims)
-}
-
-/// Minus the log of the probability of the right token, for each token.
-pub(super) fn token_losses(step: &mut Step<'_>, logits: ValueId, labels: ValueId) -> ValueId {
-    let stored = step.stored_dtype();
-    let logits = step.builder.convert(logits, stored);
-    let shape = step.builder.shape(logits);
+pub(super) fn shifted_exponentials(step: &mut Step<'_>, x: ValueId) -> ShiftedExponentials {
+    let b = &mut step.builder;
+    let shape = b.shape(x);
     let last = shape.len() - 1;
-    let largest = step.builder.maximum(logits, &[last]);
+    let largest = b.maximum(x, &[last]);
     // The largest is taken out again, so nothing depends on it and no gradient need go through it.
-    let largest = step.builder.without_gradient(largest);
-    let spread = step.builder.broadcast_along(largest, &shape, last);
-    let shifted = step.builder.minus(logits, spread);
-    let exponentials = step.builder.unary(Unary::Exponential, shifted);
-    let sum = step.builder.sum(exponentials, &[last]);
-    let logarithm = step.builder.unary(Unary::Log, sum);
-    let right = take_last(step, shifted, labels);
-    step.builder.minus(logarithm, right)
+    let largest = b.without_gradient(largest);
+    let spread = b.broadcast_along(largest, &shape, last);
+    let shifted = b.minus(x, spread);
+    let exponentials = b.unary(Unary::Exponential, shifted);
+    let sum = b.sum(exponentials, &[last]);
+    ShiftedExponentials { largest, shifted, exponentials, sum }
 }
 
-/// For each label, the element of the last dimension that it names.
-pub(super) fn take_last(step: &mut Step<'_>, x: ValueId, labels: ValueId) -> ValueId {
+/// Softmax over the last dimension.
+pub(super) fn softmax(step: &mut Step<'_>, x: ValueId) -> ValueId {
+    let ShiftedExponentials { exponentials, sum, .. } = shifted_exponentials(step, x);
     let shape = step.builder.shape(x);
-    let last = shape.len() - 1;
-    let mut index_shape = step.builder.shape(labels);
-    index_shape.push(1);
-    let indices = step.builder.reshape(labels, &index_shape);
-    let batch: Dims = (0..last).collect();
-    let gather = Gather {
-        offset_dims: Dims::new(),
-        collapsed_slice_dims: Dims::from_slice(&[last]),
-        operand_batching_dims: batch.clone(),
-        start_indices_batching_dims: batch,
-        start_index_map: Dims::from_slice(&[last]),
-        index_vector_dim: last,
-        slice_sizes: shape.iter().map(|_| 1).collect(),
-        indices_are_sorted: false,
-    };
-    step.builder.gather(x, indices, gather)
+    let sum = step.builder.broadcast_along(sum, &shape, shape.len() - 1);
+    step.builder.over(exponentials, sum)
 }
 
 /// Drops activations by a mask from random bits, where dropout is set; `name` names the key, which

@@ -1,6 +1,7 @@
 //! Llama: decoder-only, with rotary positions and keys and values that heads share.
 
-use super::layers::{attention, cross_entropy, dropout, linear, linear_heads, logits, merge_heads, rms_norm, silu};
+use super::layers::{attention, dropout, linear, linear_heads, logits, merge_heads, rms_norm, silu};
+use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{Binary, DType, Program, Type, Unary, ValueId};

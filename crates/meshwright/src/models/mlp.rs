@@ -1,6 +1,7 @@
-//! A stack of dense layers with a squared error.
+//! A stack of dense layers.
 
-use super::layers::{linear, relu, squared_error};
+use super::layers::{linear, relu};
+use super::loss::distance;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{Program, Type};
@@ -17,6 +18,6 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
             if layer + 1 < settings.layers { relu(step, y) } else { y }
         });
     }
-    let loss = step.scoped("loss", |step| squared_error(step, x, targets));
+    let loss = step.scoped("loss", |step| distance(step, x, targets));
     step.finish(loss)
 }

@@ -13,6 +13,7 @@ mod gpt;
 mod graph;
 mod layers;
 mod llama;
+mod loss;
 mod mixtral;
 mod mlp;
 mod moe;
@@ -26,7 +27,7 @@ mod unet;
 mod vit;
 
 pub use presets::{PRESETS, Preset};
-pub use settings::{KEYS, Key, Optimizer, Settings};
+pub use settings::{KEYS, Key, Loss, Optimizer, Settings, Targets};
 
 use crate::program::{DType, Program};
 
@@ -96,9 +97,12 @@ impl Model {
 
     /// Settings with what follows from others filled in, and checked.
     fn resolved(&self) -> Result<Settings, String> {
+        let keys = self.family.keys();
+        self.settings.check(&keys)?;
+        self.family.check_loss(self.settings.loss)?;
         let mut settings = self.settings.clone();
         if settings.ffn == 0 {
-            settings.ffn = 4 * settings.hidden;
+            settings.ffn = settings.hidden.saturating_mul(4);
         }
         if settings.kv_heads == 0 {
             settings.kv_heads = settings.heads;
@@ -109,23 +113,26 @@ impl Model {
         if settings.target_seq == 0 {
             settings.target_seq = settings.seq;
         }
-        if settings.heads > 0 {
-            divides("kv_heads", settings.kv_heads, "heads", settings.heads)?;
-            if settings.head_width == 0 || !self.family.has_free_head_width() {
-                divides("heads", settings.heads, "hidden", settings.hidden)?;
-                let width = settings.hidden / settings.heads;
-                if ![0, width].contains(&settings.head_width) {
-                    let set = settings.head_width;
-                    return Err(format!("`head_width` = {set} must be {width}, which is `hidden` over `heads`"));
-                }
-                settings.head_width = width;
-            }
+        if keys.contains(&"head_width") {
+            settings.head_width = self.head_width(&settings)?;
         }
-        if settings.dropout >= 1.0 {
-            return Err(format!("`dropout` is {}, must be less than 1", settings.dropout));
-        }
-        self.family.check_sizes(&settings)?;
+        self.family.check_length(&settings)?;
         Ok(settings)
+    }
+
+    /// The width of one head, which follows from that of the model where it is not free.
+    fn head_width(&self, settings: &Settings) -> Result<usize, String> {
+        let Settings { heads, kv_heads, head_width, hidden, .. } = *settings;
+        divides("kv_heads", kv_heads, "heads", heads)?;
+        if head_width > 0 && self.family.has_free_head_width() {
+            return Ok(head_width);
+        }
+        divides("heads", heads, "hidden", hidden)?;
+        let width = hidden / heads;
+        if ![0, width].contains(&head_width) {
+            return Err(format!("`head_width` = {head_width} must be {width}, which is `hidden` over `heads`"));
+        }
+        Ok(width)
     }
 
     /// Changes one setting. The error says what the key takes, that there is no such key, or that
@@ -135,12 +142,15 @@ impl Model {
         if is_known && !self.family.keys().contains(&key) {
             return Err(format!("this model has no `{key}`"));
         }
-        self.settings.set(key, text)
+        let mut settings = self.settings.clone();
+        settings.set(key, text)?;
+        if key == "loss" {
+            self.family.check_loss(settings.loss)?;
+        }
+        self.settings = settings;
+        Ok(())
     }
 }
-
-/// Tensors with more elements than this are refused: a few more bits and they cannot be counted.
-const MAXIMUM_ELEMENTS: f64 = (1u64 << 54) as f64;
 
 /// Programs of more blocks than this are refused: each is written out.
 const MAXIMUM_REPEATS: usize = 4096;
@@ -151,39 +161,30 @@ const STEP: &[&str] = &["batch", "clip", "dtype", "epsilon", "learning_rate", "o
 const TRANSFORMER: &[&str] = &["ffn", "head_width", "heads", "hidden", "layers"];
 /// What every model of tokens has.
 const TOKENS: &[&str] = &["seq", "vocab"];
+/// What every model has that tells labels.
+const LABELS: &[&str] = &["label_smoothing", "loss", "z_loss"];
 const EXPERTS: &[&str] = &["capacity_factor", "expert_group", "experts", "experts_per_token"];
 
 impl Family {
-    /// An error where the largest tensors would be too large to count, or the program too long.
-    fn check_sizes(self, settings: &Settings) -> Result<(), String> {
-        let product = |sizes: &[usize]| sizes.iter().map(|&size| size.max(1) as f64).product::<f64>();
-        let Settings { batch, seq, target_seq, vocab, ffn, hidden, image, channels, width, .. } = *settings;
-        let Settings { experts, expert_group, edges, nodes, heads, head_width, layers, decoder_layers, .. } = *settings;
-        let room = settings.capacity_factor.max(1.0);
-        // Pixels attend to each other at half the resolution of the image, patches at theirs.
-        let places = (image / settings.patch.clamp(1, image)).max(image / 2 * usize::from(self == Family::Unet)) + 1;
-        let products = [
-            ("batch * seq * vocab", product(&[batch, seq.max(target_seq), vocab])),
-            ("batch * seq * ffn", product(&[batch, seq.max(target_seq), ffn.max(3 * hidden)])),
-            ("batch * seq * heads * head_width", product(&[batch, seq.max(target_seq), heads, head_width])),
-            ("batch * seq * seq * heads", product(&[batch, seq.max(target_seq), seq.max(target_seq), heads])),
-            ("batch * seq * expert_group", product(&[batch, seq, expert_group, experts]) * room),
-            ("experts * hidden * ffn", product(&[experts, hidden, ffn]) * room),
-            ("vocab * hidden", product(&[vocab, hidden])),
-            ("batch * image * image * channels * width", product(&[batch, image, image, channels, width, 64])),
-            ("channels * channels * width * width", product(&[channels, channels, width, width, 4096])),
-            ("batch * heads * places * places", product(&[batch, heads, places, places, places, places])),
-            ("(nodes + edges) * hidden", product(&[nodes + edges, hidden.max(ffn), 4])),
-        ];
-        if let Some((name, _)) = products.iter().find(|(_, elements)| *elements > MAXIMUM_ELEMENTS) {
-            return Err(format!("`{name}` is more than can be counted"));
-        }
+    /// An error where the program would be too long. What is too large is found as it is built.
+    fn check_length(self, settings: &Settings) -> Result<(), String> {
+        let Settings { layers, decoder_layers, steps, .. } = *settings;
         // A graph network writes its steps out, each with several networks of all layers; a UNet has its
         // layers at several resolutions.
         let (name, count) = match self {
-            Family::Graph => ("layers * steps", 3 * layers * settings.steps),
+            Family::Graph => ("layers * steps", 3 * layers * steps),
             Family::Unet => ("layers", 8 * layers),
-            _ => ("layers", layers + decoder_layers),
+            Family::T5 => ("layers", layers + decoder_layers),
+            Family::Bert
+            | Family::Decode
+            | Family::Gpt
+            | Family::Llama
+            | Family::Mixtral
+            | Family::Mlp
+            | Family::Moe
+            | Family::Partir
+            | Family::Resnet
+            | Family::Vit => ("layers", layers),
         };
         if count > MAXIMUM_REPEATS {
             return Err(format!("`{name}` is too many: the program would have more than {MAXIMUM_REPEATS} blocks"));
@@ -194,22 +195,51 @@ impl Family {
     /// The settings that a family reads, in the order of the alphabet.
     pub fn keys(self) -> Vec<&'static str> {
         let groups: &[&[&str]] = match self {
-            Family::Bert => &[STEP, TRANSFORMER, TOKENS, &["dropout"]],
+            Family::Bert => &[STEP, TRANSFORMER, TOKENS, LABELS, &["dropout"]],
             Family::Decode => &[TRANSFORMER, TOKENS, &["batch", "dtype", "steps", "tied"]],
-            Family::Gpt | Family::Partir => &[STEP, TRANSFORMER, TOKENS, &["dropout", "tied"]],
-            Family::Graph => &[STEP, &["edges", "ffn", "hidden", "layers", "nodes", "steps"]],
-            Family::Llama => &[STEP, TRANSFORMER, TOKENS, &["dropout", "kv_heads", "rope_theta", "tied"]],
-            Family::Mixtral => &[STEP, TRANSFORMER, TOKENS, EXPERTS, &["dropout", "kv_heads", "rope_theta", "tied"]],
-            Family::Mlp => &[STEP, &["hidden", "layers"]],
-            Family::Moe => &[STEP, TRANSFORMER, TOKENS, EXPERTS, &["dropout", "tied"]],
-            Family::Resnet => &[STEP, &["channels", "classes", "image", "layers", "width"]],
-            Family::T5 => &[STEP, TRANSFORMER, TOKENS, &["decoder_layers", "dropout", "target_seq", "tied"]],
-            Family::Unet => &[STEP, &["channels", "dropout", "heads", "image", "layers"]],
-            Family::Vit => &[STEP, TRANSFORMER, &["classes", "dropout", "image", "patch"]],
+            Family::Gpt | Family::Partir => &[STEP, TRANSFORMER, TOKENS, LABELS, &["dropout", "tied"]],
+            Family::Graph => &[STEP, &["edges", "ffn", "hidden", "layers", "loss", "nodes", "steps"]],
+            Family::Llama => &[STEP, TRANSFORMER, TOKENS, LABELS, &["dropout", "kv_heads", "rope_theta", "tied"]],
+            Family::Mixtral => {
+                &[STEP, TRANSFORMER, TOKENS, LABELS, EXPERTS, &["dropout", "kv_heads", "rope_theta", "tied"]]
+            }
+            Family::Mlp => &[STEP, &["hidden", "layers", "loss"]],
+            Family::Moe => &[STEP, TRANSFORMER, TOKENS, LABELS, EXPERTS, &["dropout", "tied"]],
+            Family::Resnet => &[STEP, LABELS, &["channels", "classes", "image", "layers", "width"]],
+            Family::T5 => &[STEP, TRANSFORMER, TOKENS, LABELS, &["decoder_layers", "dropout", "target_seq", "tied"]],
+            Family::Unet => &[STEP, &["channels", "dropout", "heads", "image", "layers", "loss"]],
+            Family::Vit => &[STEP, TRANSFORMER, LABELS, &["classes", "dropout", "image", "patch"]],
         };
         let mut keys: Vec<&str> = groups.concat();
         keys.sort_unstable();
         keys
+    }
+
+    /// What the outputs are compared with, where a model is trained.
+    pub fn targets(self) -> Option<Targets> {
+        match self {
+            Family::Graph | Family::Mlp | Family::Unet => Some(Targets::Numbers),
+            Family::Bert
+            | Family::Gpt
+            | Family::Llama
+            | Family::Mixtral
+            | Family::Moe
+            | Family::Partir
+            | Family::Resnet
+            | Family::T5
+            | Family::Vit => Some(Targets::Labels),
+            Family::Decode => None,
+        }
+    }
+
+    /// An error where a loss compares with other targets than there are.
+    fn check_loss(self, loss: Loss) -> Result<(), String> {
+        let Some(targets) = self.targets().filter(|&targets| targets != loss.targets()) else { return Ok(()) };
+        let fitting = Loss::ALL.into_iter().filter(|loss| loss.targets() == targets);
+        let fitting: Vec<&str> = fitting.map(Loss::name).collect();
+        let (name, wanted, given) = (loss.name(), loss.targets().name(), targets.name());
+        let allowed = settings::one_of(&fitting);
+        Err(format!("`loss` = {name} is for {wanted}, but the targets of this model are {given}: it takes {allowed}"))
     }
 
     /// Whether the heads together may be wider or narrower than the model.
@@ -234,4 +264,35 @@ pub fn parameter_count(program: &Program) -> usize {
         .filter(|(_, value)| program.dtype(**value) != DType::Token)
         .map(|(_, &value)| program.ty(value).elements())
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEYS, Model, PRESETS};
+
+    /// The fields of settings are public, so any number can stand there, also where no text sets it.
+    #[test]
+    fn any_numbers_in_settings_build_or_are_refused() {
+        let mut refused = 0;
+        let mut seen = Vec::new();
+        for row in PRESETS {
+            if seen.contains(&row.family) {
+                continue;
+            }
+            seen.push(row.family);
+            for key in KEYS {
+                for number in [0, 1, 7, 8191, 1 << 24, (1 << 24) + 1, usize::MAX] {
+                    let mut model = Model::preset(row.name).expect("the preset is there");
+                    model.settings.layers = model.settings.layers.min(2);
+                    model.settings.steps = model.settings.steps.min(2);
+                    key.put(&mut model.settings, number);
+                    match model.build() {
+                        Ok(program) => program.verify().expect("a built program is well formed"),
+                        Err(_) => refused += 1,
+                    }
+                }
+            }
+        }
+        assert!(refused > 0);
+    }
 }

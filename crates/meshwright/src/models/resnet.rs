@@ -6,7 +6,8 @@
 
 use smallvec::smallvec;
 
-use super::layers::{Filter, convolution, cross_entropy, linear, relu};
+use super::layers::{Filter, convolution, linear, relu};
+use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{BatchNorm, Binary, DType, Op, Program, Type, ValueId, Window};

@@ -121,17 +121,17 @@ impl<'s> Step<'s> {
         results.extend(self.kept.iter().map(|(state, next)| (format!("state.{}", state.name), *next)));
         let loss = self.builder.convert(loss, self.stored_dtype());
         results.push(("loss".to_owned(), loss));
-        Ok(self.finish_with(results))
+        self.finish_with(results)
     }
 
     /// A program with these results, results and arguments in order: parameters, other state, the rest.
-    pub(super) fn finish_with(self, mut results: Vec<(String, ValueId)>) -> Program {
+    pub(super) fn finish_with(self, mut results: Vec<(String, ValueId)>) -> Result<Program, String> {
         let mut builder = self.builder;
         results.sort_by_key(|(name, _)| place(name));
         for (name, value) in results {
             builder.result(name, value);
         }
-        let mut program = builder.program;
+        let mut program = builder.finish()?;
         let body = program.body;
         let values = std::mem::take(&mut program.regions[body].arguments);
         let arguments = std::mem::take(&mut program.arguments);
@@ -140,7 +140,7 @@ impl<'s> Step<'s> {
         program.regions[body].arguments = order.iter().map(|&index| values[index]).collect();
         program.arguments = order.into_iter().map(|index| arguments[index].clone()).collect();
         donate(&mut program);
-        program.compact()
+        Ok(program.compact())
     }
 }
 

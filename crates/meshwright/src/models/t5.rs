@@ -1,6 +1,7 @@
 //! T5, version 1.0: an encoder, and a decoder that attends to what it made.
 
-use super::layers::{cross_entropy, dropout, linear, linear_heads, logits, merge_heads, relu, rms_norm};
+use super::layers::{dropout, linear, linear_heads, logits, merge_heads, relu, rms_norm};
+use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{Attention, DType, Literal, Program, Type, ValueId};

@@ -1,6 +1,7 @@
 //! A UNet that predicts the noise in images of a diffusion process.
 
-use super::layers::{Filter, convolution, dropout, linear, self_attention, silu, squared_error};
+use super::layers::{Filter, convolution, dropout, linear, self_attention, silu};
+use super::loss::distance;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Program, Type, Unary, ValueId};
@@ -23,7 +24,7 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
     let noise = step.input("noise", ty);
     let time = step.scoped("time", |step| embed_times(step, times));
     let found = network(&mut step, images, time);
-    let loss = step.scoped("loss", |step| squared_error(step, found, noise));
+    let loss = step.scoped("loss", |step| distance(step, found, noise));
     step.finish(loss)
 }
 

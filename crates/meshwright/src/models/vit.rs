@@ -1,7 +1,8 @@
 //! Vision transformers: patches of an image as tokens, and one more token for its class.
 
 use super::divides;
-use super::layers::{Filter, convolution, cross_entropy, dropout, gelu, layer_norm, linear, self_attention};
+use super::layers::{Filter, convolution, dropout, exact_gelu, layer_norm_with, linear, self_attention};
+use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
 use crate::program::{DType, Program, Type, ValueId};
@@ -20,7 +21,7 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
     let loss = step.scoped("head", |step| {
         let class = step.builder.slice_dim(x, 1, 0, 1);
         let class = step.builder.reshape(class, &[settings.batch, settings.hidden]);
-        let class = layer_norm(step, "norm", class, true);
+        let class = norm(step, "norm", class);
         let logits = linear(step, "head", class, settings.classes, true);
         cross_entropy(step, logits, labels)
     });
@@ -47,17 +48,22 @@ fn embed(step: &mut Step<'_>, images: ValueId) -> ValueId {
 fn block(step: &mut Step<'_>, name: &str, x: ValueId) -> ValueId {
     let settings = step.settings;
     let attended = step.scoped("attn", |step| {
-        let normal = layer_norm(step, &format!("{name}.norm1"), x, true);
+        let normal = norm(step, &format!("{name}.norm1"), x);
         let mixed = self_attention(step, &format!("{name}.attn"), normal, settings.heads);
         dropout(step, &format!("{name}.attn"), mixed)
     });
     let x = step.builder.plus(x, attended);
     let fed = step.scoped("mlp", |step| {
-        let normal = layer_norm(step, &format!("{name}.norm2"), x, true);
+        let normal = norm(step, &format!("{name}.norm2"), x);
         let up = linear(step, &format!("{name}.mlp.up"), normal, settings.ffn, true);
-        let bent = gelu(step, up);
+        let bent = exact_gelu(step, up);
         let down = linear(step, &format!("{name}.mlp.down"), bent, settings.hidden, true);
         dropout(step, &format!("{name}.mlp"), down)
     });
     step.builder.plus(x, fed)
+}
+
+/// With the term in the variance that torchvision's have.
+fn norm(step: &mut Step<'_>, name: &str, x: ValueId) -> ValueId {
+    layer_norm_with(step, name, x, true, 1e-6)
 }

@@ -22,7 +22,7 @@ pub(crate) use infer::{countable, plural};
 pub use literal::{Literal, encode_number};
 pub use loops::{CountedLoop, Role};
 pub use op::*;
-pub use print::{AttentionForm, PrintOptions, print};
+pub use print::{AttentionForm, PrintOptions, Surroundings, Whole, print, print_on_mesh};
 pub use repeats::Repeat;
 pub use state::ArgumentClass;
 pub use types::{DType, DTypeKind, Dims, Shape, Type};

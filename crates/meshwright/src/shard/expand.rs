@@ -9,6 +9,10 @@ use crate::program::{BatchNorm, Copier, DType, Dims, Op, OpId, Program, RegionId
 /// a feature on one device; written out, their sums over a batch are sums like any other, and a batch
 /// can be cut.
 pub fn expand(program: &Program) -> Program {
+    let is_large = |op: &Op| matches!(op, Op::BatchNormGrad(_) | Op::BatchNormTraining(_));
+    if !program.ops.iter().any(|(_, operation)| is_large(&operation.op)) {
+        return program.clone();
+    }
     let mut copier = Copier::new(program);
     let body = copier.new.body;
     region(&mut copier, program.body, body);

@@ -1,12 +1,15 @@
 //! The layout of a program on a mesh: the shardings of its values and the strategies of its ops.
 
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::free::free_values;
 use super::mesh::{Mesh, Piece, PieceSet, Pieces};
-use super::rule::{Kind, Rule};
+use super::rule::{FactorId, Kind, Rule};
 use super::rules::rule;
-use super::sharding::Sharding;
+use super::sharding::{Reduction, Sharding};
 use super::strategy::Strategy;
 use crate::program::{Id, Op, OpId, Program, RegionId, ValueId};
 
@@ -17,25 +20,39 @@ pub struct Layout<'p> {
     pub mesh: Mesh,
     /// Ops in program order that have a strategy or tie values: those of the body and of branches and
     /// loops, not those of scalar functions such as a reduction's.
-    pub(super) order: Vec<OpId>,
-    pub(super) rules: Vec<Rule>,
+    pub(super) order: Arc<Vec<OpId>>,
+    pub(super) rules: Arc<Vec<Rule>>,
     pub(super) strategies: Vec<Strategy>,
     shardings: Vec<Sharding>,
     /// Values that are one and the same thing, such as what a loop carries, stand for one of them.
-    representatives: Vec<ValueId>,
+    representatives: Arc<Vec<ValueId>>,
     /// Values that are made anew wherever they are used; see [`free_values`].
-    free: Vec<bool>,
+    free: Arc<Vec<bool>>,
     /// Pieces that must not cut a value.
     pub(super) blocked: Vec<PieceSet>,
     /// Pieces that must not cut any factor of an op.
     pub(super) blocked_ops: Vec<PieceSet>,
+    /// Pieces that must not cut a factor of an op.
+    blocked_factors: FxHashMap<(OpId, FactorId), PieceSet>,
     /// The ops that look at a value, by value.
-    users: Users,
+    users: Arc<Users>,
+    /// Per op, the pieces over which its operands stay partial through it, and the reduction.
+    carried: Vec<Option<Carried>>,
+    /// Pieces whose reductions are done in every trip of a loop in time instead of once after it, so
+    /// that only cut sums are kept.
+    pub eager: PieceSet,
     /// Which tactic brought a piece to a value.
     causes: Vec<SmallVec<[(Piece, u16); 4]>>,
     /// The tactic under way.
     pub(super) tactic: u16,
     pub(super) dirty: Vec<bool>,
+}
+
+/// What an op carries on instead of finishing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    pub pieces: Pieces,
+    pub reduction: Reduction,
 }
 
 /// Which ops see each value, in one list cut into runs.
@@ -60,16 +77,19 @@ impl<'p> Layout<'p> {
             mesh,
             strategies: rules.iter().map(Strategy::whole).collect(),
             shardings: program.values.iter().map(|(_, value)| Sharding::whole(value.ty.rank())).collect(),
-            users: Users::new(program, &order, &representatives),
-            free: free_values(program, &order),
+            users: Arc::new(Users::new(program, &order, &representatives)),
+            free: Arc::new(free_values(program, &order)),
             blocked: vec![PieceSet::default(); program.values.len()],
             blocked_ops: vec![PieceSet::default(); program.ops.len()],
+            blocked_factors: FxHashMap::default(),
+            carried: vec![None; program.ops.len()],
+            eager: PieceSet::default(),
             causes: vec![SmallVec::new(); program.values.len()],
             dirty: vec![false; program.ops.len()],
             tactic: 0,
-            representatives,
-            rules,
-            order,
+            representatives: Arc::new(representatives),
+            rules: Arc::new(rules),
+            order: Arc::new(order),
         }
     }
 
@@ -92,6 +112,31 @@ impl<'p> Layout<'p> {
 
     pub fn ops(&self) -> &[OpId] {
         &self.order
+    }
+
+    /// Takes pieces away from everything inside of an op and from what it passes on, and keeps them
+    /// away: a loop that cannot be cut so runs whole.
+    pub(crate) fn strip(&mut self, op: OpId, pieces: PieceSet) {
+        let program = self.program;
+        let operation = &program.ops[op];
+        let (rule, strategy) = (&self.rules[op.index()], &self.strategies[op.index()]);
+        self.strategies[op.index()] = strategy.without(rule, &self.mesh, pieces);
+        self.block_op(op, pieces);
+        let inner = operation.regions.iter().map(|&region| &program.regions[region]);
+        let values = inner.clone().flat_map(|region| region.arguments.iter().chain(&region.results));
+        for &value in operation.results.iter().chain(values) {
+            let index = self.representative(value).index();
+            for dim in &mut self.shardings[index].dims {
+                let keep = dim.iter().take_while(|piece| !pieces.contains(**piece)).count();
+                dim.truncate(keep);
+            }
+            self.block(value, pieces);
+        }
+        if is_tie(&operation.op) {
+            for &inner in inner.flat_map(|region| &region.ops) {
+                self.strip(inner, pieces);
+            }
+        }
     }
 
     /// The tactic that brought a piece to a value.
@@ -117,6 +162,11 @@ impl<'p> Layout<'p> {
         self.representatives[value.index()]
     }
 
+    /// What is decided from here on is this tactic's.
+    pub fn begin_tactic(&mut self, number: u16) {
+        self.tactic = number;
+    }
+
     /// Forbids pieces on a value from now on.
     pub fn block(&mut self, value: ValueId, pieces: PieceSet) {
         let index = self.representative(value).index();
@@ -129,15 +179,34 @@ impl<'p> Layout<'p> {
         *blocked = blocked.union(pieces);
     }
 
+    /// Forbids pieces on a factor of an op from now on.
+    pub fn block_factor(&mut self, op: OpId, factor: FactorId, pieces: PieceSet) {
+        let blocked = self.blocked_factors.entry((op, factor)).or_default();
+        *blocked = blocked.union(pieces);
+    }
+
+    /// The pieces that must not cut a factor of an op.
+    pub(super) fn blocked_on(&self, op: OpId, factor: FactorId) -> PieceSet {
+        let factor = self.blocked_factors.get(&(op, factor)).copied().unwrap_or_default();
+        self.blocked_ops[op.index()].union(factor)
+    }
+
+    /// Whether some of the pieces are forbidden in the strategy of an op.
+    pub fn is_blocked(&self, op: OpId, pieces: PieceSet) -> bool {
+        self.blocked_ops[op.index()].intersects(pieces)
+    }
+
     /// Whether a piece may cut a dimension of a value as well.
     pub fn may_cut(&self, value: ValueId, dim: usize, piece: Piece) -> bool {
         let index = self.representative(value).index();
         let sharding = &self.shardings[index];
+        let size = self.program.shape(value)[dim];
         let parts = self.mesh.product(&sharding.dims[dim]) * self.mesh.size(piece);
         !self.free[value.index()]
             && !self.blocked[index].contains(piece)
             && !sharding.used().contains(piece)
-            && parts <= self.program.shape(value)[dim]
+            && parts <= size
+            && self.mesh.may_follow(&sharding.dims[dim], piece, size)
     }
 
     /// Cuts a dimension of a value by one more piece, which [`may_cut`](Layout::may_cut) allows.
@@ -156,6 +225,39 @@ impl<'p> Layout<'p> {
         self.shardings[index] = partial.clone();
     }
 
+    /// What an op carries on partial.
+    pub fn carried(&self, op: OpId) -> Option<&Carried> {
+        self.carried[op.index()].as_ref()
+    }
+
+    pub(crate) fn set_carried(&mut self, op: OpId, carried: Carried) {
+        self.carried[op.index()] = Some(carried);
+    }
+
+    /// How the results of an op come out, before they are finished or moved.
+    pub fn produced(&self, op: OpId) -> SmallVec<[Sharding; 1]> {
+        if is_tie(&self.program.ops[op].op) {
+            return self.program.ops[op].results.iter().map(|&result| self.sharding(result).clone()).collect();
+        }
+        self.produced_by(op, self.strategy(op))
+    }
+
+    /// How the results of an op come out under a strategy.
+    pub fn produced_by(&self, op: OpId, strategy: &Strategy) -> SmallVec<[Sharding; 1]> {
+        let rule = self.rule(op);
+        let carried = self.carried(op);
+        let produce = |labels| {
+            let mut sharding = strategy.result(rule, &self.mesh, labels);
+            if let Some(Carried { pieces, reduction }) = carried {
+                sharding.partial.extend(pieces.iter().copied());
+                sharding.partial.sort_unstable();
+                sharding.reduction = *reduction;
+            }
+            sharding
+        };
+        rule.results.iter().map(produce).collect()
+    }
+
     pub(crate) fn set_strategy(&mut self, op: OpId, strategy: Strategy) {
         self.strategies[op.index()] = strategy;
     }
@@ -166,6 +268,11 @@ impl<'p> Layout<'p> {
         let reduced = rule.factors.iter().zip(&strategy.factors).filter(|(f, _)| matches!(f.kind, Kind::Reduced(_)));
         reduced.flat_map(|(_, pieces)| pieces).copied().collect()
     }
+}
+
+/// Whether an op only passes values on.
+pub(crate) fn is_tie(op: &Op) -> bool {
+    matches!(op, Op::Case | Op::If | Op::OptimizationBarrier | Op::While)
 }
 
 /// Pairs of values that an op passes on unchanged. In a loop the second is the loop's result, which

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 /// Named axes with sizes. Devices are numbered row-major over the spatial axes in the order given.
 ///
-/// Every axis is made of *pieces*, one per prime factor of its size, the most significant first. A
-/// sharding is written in pieces, so a part of an axis (Shardy's sub-axis) is nothing special: it is
+/// Every axis is made of *pieces*, one per prime factor of its size, the most significant first; an
+/// axis in time is one piece. A sharding is written in pieces, so a part of an axis (Shardy's sub-axis) is nothing special: it is
 /// some of the pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh {
@@ -26,6 +26,15 @@ pub struct Axis {
 /// One prime factor of one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Piece(pub u8);
+
+/// An axis, or neighboring pieces of one: Shardy's sub-axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub axis: usize,
+    /// The product of the pieces of the axis before these.
+    pub offset: usize,
+    pub size: usize,
+}
 
 /// Pieces in order, the most significant first.
 pub type Pieces = SmallVec<[Piece; 8]>;
@@ -71,7 +80,9 @@ impl Mesh {
         for (index, axis) in axes.iter().enumerate() {
             let mut step_stride = axis.size;
             let stride = if axis.temporal { &mut step_stride } else { &mut device_stride };
-            for size in prime_factors(axis.size) {
+            // A loop is over the whole axis or not at all.
+            let sizes = if axis.temporal { vec![axis.size] } else { prime_factors(axis.size) };
+            for size in sizes.into_iter().filter(|&size| size > 1) {
                 *stride /= size;
                 pieces.push(PieceInfo { axis: index, size, stride: *stride });
             }
@@ -140,6 +151,14 @@ impl Mesh {
         pieces.iter().map(|&piece| self.size(piece)).product()
     }
 
+    /// Whether a piece may cut the parts that others have cut from a dimension. Slices in time are cut
+    /// from what a device has, so they are the innermost; they are equal, and along one axis only.
+    pub fn may_follow(&self, pieces: &[Piece], piece: Piece, size: usize) -> bool {
+        let after_time = pieces.last().is_some_and(|&last| self.is_temporal(last));
+        let divides = size.is_multiple_of(self.product(pieces) * self.size(piece));
+        !after_time && (divides || !self.is_temporal(piece))
+    }
+
     /// Where a device stands along spatial pieces, the first the most significant.
     pub fn position(&self, device: usize, pieces: &[Piece]) -> usize {
         pieces
@@ -160,26 +179,29 @@ impl Mesh {
         groups
     }
 
-    /// Pieces as a reader sees them: whole axes by name, parts as `name:(offset)size`.
-    pub fn describe(&self, pieces: &[Piece]) -> String {
-        let mut names = Vec::new();
+    /// Pieces as axes and parts of axes, as few as possible.
+    pub fn parts(&self, pieces: &[Piece]) -> Vec<Part> {
+        let mut parts = Vec::new();
         let mut rest = pieces;
         while let Some(&first) = rest.first() {
             let axis = self.axis_of(first);
             let run = (1..rest.len())
                 .find(|&index| rest[index].0 != rest[index - 1].0 + 1 || self.axis_of(rest[index]) != axis)
                 .unwrap_or(rest.len());
-            let size = self.product(&rest[..run]);
-            let Axis { name, size: whole, .. } = &self.axes[axis];
-            if size == *whole {
-                names.push(name.clone());
-            } else {
-                let before: Pieces = self.pieces(axis).into_iter().filter(|&piece| piece < first).collect();
-                names.push(format!("{name}:({}){size}", self.product(&before)));
-            }
+            let before: Pieces = self.pieces(axis).into_iter().filter(|&piece| piece < first).collect();
+            parts.push(Part { axis, offset: self.product(&before), size: self.product(&rest[..run]) });
             rest = &rest[run..];
         }
-        names.join(",")
+        parts
+    }
+
+    /// Pieces as a reader sees them: whole axes by name, parts as `name:(offset)size`.
+    pub fn describe(&self, pieces: &[Piece]) -> String {
+        let describe = |Part { axis, offset, size }: &Part| match &self.axes[*axis] {
+            axis if axis.size == *size => axis.name.clone(),
+            axis => format!("{}:({offset}){size}", axis.name),
+        };
+        self.parts(pieces).iter().map(describe).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -213,6 +235,11 @@ impl PieceSet {
 
     pub fn union(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 | other.0)
+    }
+
+    /// Its members in order.
+    pub fn pieces(self) -> Pieces {
+        (0..64).map(Piece).filter(|&piece| self.contains(piece)).collect()
     }
 
     pub fn intersects(self, other: PieceSet) -> bool {

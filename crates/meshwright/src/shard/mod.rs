@@ -1,6 +1,7 @@
 //! Shardings: how values lie on a mesh, and what one op's sharding says about its neighbours'.
 
 mod attention;
+mod conflict;
 mod custom;
 mod expand;
 mod free;
@@ -13,10 +14,12 @@ mod rules;
 mod sharding;
 mod strategy;
 
+pub use conflict::Conflict;
 pub use custom::parse as parse_rule;
 pub use expand::expand;
-pub use layout::Layout;
-pub use mesh::{Axis, Mesh, Piece, PieceSet, Pieces};
+pub(crate) use layout::is_tie;
+pub use layout::{Carried, Layout};
+pub use mesh::{Axis, Mesh, Part, Piece, PieceSet, Pieces};
 pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};
 pub use rules::rule;
 pub use sharding::{Reduction, Sharding};

@@ -1,7 +1,9 @@
 //! Propagation: what one value's sharding says about the others.
 
+use std::sync::Arc;
+
 use super::layout::{Layout, ties};
-use super::mesh::{Mesh, Piece, Pieces};
+use super::mesh::{Mesh, Piece};
 use super::rule::{FactorId, Rule};
 use super::strategy::{Strategy, split_pieces};
 use crate::program::{Id, Op, OpId, ValueId};
@@ -10,7 +12,7 @@ impl Layout<'_> {
     /// Carries cuts from value to value, forward, backward and sideways, until nothing changes. What
     /// an earlier decision took stays taken.
     pub fn propagate(&mut self) {
-        let order = std::mem::take(&mut self.order);
+        let order = Arc::clone(&self.order);
         while self.dirty.contains(&true) {
             for &op in order.iter().chain(order.iter().rev()) {
                 if std::mem::replace(&mut self.dirty[op.index()], false) {
@@ -18,7 +20,6 @@ impl Layout<'_> {
                 }
             }
         }
-        self.order = order;
     }
 
     fn visit(&mut self, op: OpId) {
@@ -68,7 +69,6 @@ impl Layout<'_> {
         let operation = &self.program.ops[op];
         let mut strategy = std::mem::take(&mut self.strategies[op.index()]);
         let rule = &self.rules[op.index()];
-        let blocked = self.blocked_ops[op.index()];
         let tensors = operation.operands.iter().zip(&rule.operands).chain(operation.results.iter().zip(&rule.results));
         for (&value, labels) in tensors {
             if self.is_free(value) {
@@ -79,9 +79,9 @@ impl Layout<'_> {
                     continue;
                 }
                 split_pieces(rule, &self.mesh, factors, pieces, |factor, pieces| {
-                    let allowed: Pieces =
-                        pieces.iter().copied().take_while(|&piece| !blocked.contains(piece)).collect();
-                    extend(&mut strategy, rule, &self.mesh, factor, &allowed);
+                    let blocked = self.blocked_on(op, factor);
+                    let allowed = pieces.iter().take_while(|piece| !blocked.contains(**piece)).count();
+                    extend(&mut strategy, rule, &self.mesh, factor, &pieces[..allowed]);
                 });
             }
         }

@@ -109,6 +109,9 @@ impl Strategy {
         if self.mixes_reductions(rule, info.kind) {
             return Err(Refusal::Whole);
         }
+        if !mesh.may_follow(&self.factors[id], piece, info.size) {
+            return Err(Refusal::Uneven);
+        }
         let parts = mesh.product(&self.factors[id]) * mesh.size(piece);
         let divides = info.size.is_multiple_of(parts);
         if info.size < parts || info.even && !divides {

@@ -1,7 +1,7 @@
 //! Partitioned programs compute what whole programs do: random programs of all ops, on random meshes,
 //! under random decisions, evaluated on one device and on all.
 //!
-//! `LONG=1` tries many more cases. `SEED=…` runs one case alone; a case that fails says its seed.
+//! `LONG=1` tries many more cases, `TIME=1` axes in time too. `SEED=…` runs one case alone; a case that fails says its seed.
 
 mod carrying;
 mod case;

@@ -1,7 +1,7 @@
 //! Built-in models, partitioned by hand and at random.
 
 use meshwright::interpret::{Options, Tensor, evaluate, generate};
-use meshwright::lower::{Step, Ways, defer, estimate, lower};
+use meshwright::lower::{Step, Ways, defer, estimate, lower, lower_layout};
 use meshwright::models::Model;
 use meshwright::program::{Op, Program};
 use meshwright::shard::{Layout, Mesh, expand};
@@ -83,12 +83,12 @@ fn models_cut_at_random_compute_the_same() {
         let expected = expected.unwrap_or_else(|error| panic!("{name}: {}", error.message)).results;
         for seed in 0..rounds {
             let mut random = Random::new(seed);
-            let mesh = Mesh::parse(random.pick(&["a=2,b=2", "a=4", "a=2,b=3"])).expect("the mesh is sound");
+            let mesh =
+                Mesh::parse(random.pick(&["a=2,b=2", "a=4", "a=2,b=3", "a=2,t=2@time"])).expect("the mesh is sound");
             let mut layout = Layout::new(&program, mesh.clone());
             decide(&mut layout, &mut random, usize::MAX);
-            let mut ways = Ways::new(&mesh, &estimate);
-            defer(&mut layout, &mut ways);
-            if let Err(message) = compare(&layout, &mut ways, &arguments, &expected) {
+            let lowered = lower_layout(&layout, &estimate);
+            if let Err(message) = lowered.and_then(|(_, local)| compare(&local, &arguments, &expected)) {
                 let summary: Vec<&str> = message.lines().take(3).collect();
                 panic!("{name}, seed {seed}, on {mesh}: {}", summary.join("\n"));
             }

@@ -17,8 +17,9 @@ use crate::program::{OpId, Program, RegionId, ValueId};
 
 /// Adds to the end of the body what computes the gradients of `loss` with respect to `of`.
 ///
-/// The error names the op that has no gradient.
+/// The error names the op that has no gradient, or is the one that the builder holds.
 pub fn gradients(builder: &mut Builder, loss: ValueId, of: &[ValueId]) -> Result<Vec<ValueId>, String> {
+    builder.check()?;
     let body = builder.program.body;
     let ops = builder.program.regions[body].ops.clone();
     let active = active_values_of_body(builder, &ops, of);
@@ -141,6 +142,7 @@ fn propagate(builder: &mut Builder, ops: &[OpId], gradients: &mut Gradients) -> 
         }
         let location = builder.backward_location(operation.location);
         builder.located(location, |builder| rules::apply(builder, &operation, &known, gradients))?;
+        builder.check()?;
     }
     Ok(())
 }
@@ -213,11 +215,9 @@ fn copy_ops(builder: &mut Builder, ops: &[OpId], map: &mut FxHashMap<ValueId, Va
             regions.push(copy);
         }
         let location = builder.backward_location(operation.location);
-        let copy = builder.located(location, |builder| builder.add(operation.op, &operands, &regions));
-        for (&old, new) in operation.results.iter().zip(builder.program.ops[copy].results.clone()) {
-            map.insert(old, new);
-        }
-        copies.push(copy);
+        let (copy, results) = builder.located(location, |builder| builder.add(operation.op, &operands, &regions));
+        map.extend(operation.results.iter().copied().zip(results));
+        copies.extend(copy);
     }
     copies
 }

@@ -43,7 +43,7 @@ impl<'a> Printer<'a> {
     }
 
     /// `%1: tensor<f32>, %2: tensor<f32>`.
-    fn typed_values(&mut self, values: impl Iterator<Item = ValueId>) -> fmt::Result {
+    pub(super) fn typed_values(&mut self, values: impl Iterator<Item = ValueId>) -> fmt::Result {
         for (index, value) in values.enumerate() {
             let separator = if index == 0 { "" } else { ", " };
             write!(self.out, "{separator}{value}: {}", self.program.ty(value))?;

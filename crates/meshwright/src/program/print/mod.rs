@@ -7,6 +7,7 @@
 
 mod attention;
 mod forms;
+mod function;
 mod literal;
 mod parts;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod tests;
 use std::fmt::{self, Write};
 
 use super::{Op, OpId, Operation, Program, RegionId};
+pub use function::{Surroundings, Whole, print_on_mesh};
 use literal::{Elements, Real};
 use parts::{
     Channel, DenseGroups, DensePairs, Fields, GlobalIds, IntegerArray, LimitedRanges, List, LocationText, Name,
@@ -42,20 +44,23 @@ pub enum AttentionForm {
 /// The text of a program.
 pub fn print(program: &Program, options: PrintOptions) -> String {
     let mut text = String::new();
-    Printer { program, options, out: &mut text, indent: 0 }.module().expect("writing to a string does not fail");
+    Printer { program, options, around: None, out: &mut text, indent: 0 }
+        .module()
+        .expect("writing to a string does not fail");
     text
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = PrintOptions { locations: false, attention: AttentionForm::CustomCall };
-        Printer { program: self, options, out: f, indent: 0 }.module()
+        Printer { program: self, options, around: None, out: f, indent: 0 }.module()
     }
 }
 
 struct Printer<'a> {
     program: &'a Program,
     options: PrintOptions,
+    around: Option<&'a Surroundings>,
     out: &'a mut dyn Write,
     /// How many levels deep the current line is.
     indent: usize,
@@ -74,43 +79,10 @@ impl<'a> Printer<'a> {
             "attributes {{mhlo.num_partitions = {partitions} : i32, mhlo.num_replicas = {replicas} : i32}} {{"
         )?;
         self.indent = 1;
+        if let Some(around) = self.around {
+            self.mesh(around)?;
+        }
         self.function()?;
-        self.out.write_str("}\n")
-    }
-
-    fn function(&mut self) -> fmt::Result {
-        let program = self.program;
-        let body = program.body();
-        self.start_line()?;
-        self.out.write_str("func.func public @main(")?;
-        for (index, &value) in body.arguments.iter().enumerate() {
-            let separator = if index == 0 { "" } else { ", " };
-            write!(self.out, "{separator}{value}: {}", program.ty(value))?;
-            let Some(argument) = program.arguments.get(index) else { continue };
-            match (argument.alias, argument.donated) {
-                (Some(result), false) => write!(self.out, " {{tf.aliasing_output = {result} : i32}}")?,
-                (Some(result), true) => {
-                    write!(self.out, " {{jax.buffer_donor = true, tf.aliasing_output = {result} : i32}}")?;
-                }
-                (None, true) => self.out.write_str(" {jax.buffer_donor = true}")?,
-                (None, false) => {}
-            }
-            if !argument.name.is_empty() {
-                write!(self.out, " loc({})", Quoted(&argument.name))?;
-            }
-        }
-        self.out.write_str(")")?;
-        for (index, &value) in body.results.iter().enumerate() {
-            let separator = if index == 0 { " -> (" } else { ", " };
-            write!(self.out, "{separator}{}", program.ty(value))?;
-            let name = program.results.get(index).map_or("", |result| &result.name);
-            if !name.is_empty() {
-                write!(self.out, " {{jax.result_info = {}}}", Quoted(name))?;
-            }
-        }
-        self.out.write_str(if body.results.is_empty() { " {\n" } else { ") {\n" })?;
-        self.region_lines(program.body, "return")?;
-        self.start_line()?;
         self.out.write_str("}\n")
     }
 

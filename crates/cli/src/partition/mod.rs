@@ -1,0 +1,165 @@
+//! `meshwright partition`: lays a model out by tactics and says what that costs.
+
+mod json;
+mod text;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use meshwright::lower::{LocalProgram, Measures, stablehlo};
+use meshwright::program::{ArgumentClass, OpId, Program, Type};
+use meshwright::shard::{Mesh, Sharding};
+use meshwright::tactics::Partitioned;
+
+use crate::error::{Answer, Error, tell};
+use crate::model::ModelArguments;
+use crate::output::{self, Overwrite};
+use crate::schedule::{Schedule, ScheduleArguments};
+use crate::table::terminal_width;
+use crate::tensors::names;
+
+/// Lay a model out on a mesh by tactics, and show what that costs
+///
+/// Tactics apply in order; after each you see how many collectives a step runs, how many bytes a
+/// device sends, the most memory it needs, and a first estimate of the time that takes. Then come
+/// conflicts between tactics, how arguments and results lie, and the dearest reshards with the
+/// reason for each.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    schedule: ScheduleArguments,
+    /// Print the partitioned program instead: `local` is what one device runs, `stablehlo` a module
+    /// of whole values that XLA runs on all of them
+    #[arg(long, value_name = "FORM")]
+    emit: Option<Form>,
+    /// Write the program of `--emit` to a file, and the summary to standard output
+    #[arg(short, long, value_name = "FILE", requires = "emit")]
+    output: Option<PathBuf>,
+    /// Show every kind of reshard, not only the ten dearest
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Local,
+    Stablehlo,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  meshwright partition llama3-8b --mesh data=2,model=4 --tactics megatron.toml
+  meshwright partition step.mlir --mesh data=8 --tactics zero.toml --json | jq .collectives
+  meshwright partition step.mlir --mesh data=8 --tactics zero.toml --emit local | less";
+
+pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    let started = Instant::now();
+    if arguments.json && arguments.emit.is_some() && arguments.output.is_none() {
+        return Err(Error::new("`--json` and `--emit` both write to standard output")
+            .hint("give `-o FILE` for the program, or leave one of them out"));
+    }
+    if let Some(path) = &arguments.output {
+        output::check(path, arguments.overwrite)?;
+    }
+    let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
+    let partitioned = schedule.partition()?;
+    let emitted = arguments.emit.map(|form| emit(form, &partitioned.local));
+    let summary = Summary {
+        name: arguments.model.model.display().to_string(),
+        program: &partitioned.program,
+        mesh: &partitioned.local.mesh,
+        partitioned: &partitioned,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    match (emitted, &arguments.output) {
+        (Some(text), None) => {
+            output::print(text.as_bytes())?;
+            // People see what it costs, programs read nothing but the program.
+            if io::stderr().is_terminal() {
+                tell(summary.to_text(terminal_width(), arguments.all).trim_end());
+            }
+            return Ok(Answer::Yes);
+        }
+        (Some(text), Some(path)) => output::write(path, text.as_bytes(), arguments.overwrite)?,
+        (None, _) => {}
+    }
+    if arguments.json {
+        output::print_json(&summary.to_json())?;
+    } else {
+        output::print(summary.to_text(terminal_width(), arguments.all).as_bytes())?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn emit(form: Form, local: &LocalProgram) -> String {
+    match form {
+        Form::Local => local.program.to_string(),
+        Form::Stablehlo => stablehlo(local),
+    }
+}
+
+/// Everything there is to tell.
+struct Summary<'a> {
+    name: String,
+    program: &'a Program,
+    mesh: &'a Mesh,
+    partitioned: &'a Partitioned,
+    seconds: f64,
+}
+
+impl Summary<'_> {
+    /// What the program costs once all tactics are applied.
+    fn measures(&self) -> Measures {
+        self.partitioned.feedback.last().map(|feedback| feedback.measures.clone()).unwrap_or_default()
+    }
+
+    fn tactic(&self, number: u16) -> &str {
+        self.partitioned.feedback.get(usize::from(number)).map_or("?", |feedback| &feedback.tactic)
+    }
+
+    fn arguments(&self) -> Vec<Stored<'_>> {
+        let names = names("argument", self.program.arguments.iter().map(|argument| argument.name.as_str()));
+        let classes = self.program.argument_classes(&self.program.state_pairs());
+        let rows = names.into_iter().zip(classes).zip(&self.program.body().arguments);
+        rows.zip(&self.partitioned.local.arguments)
+            .map(|(((name, class), &value), sharding)| Stored {
+                name,
+                class: Some(class),
+                ty: self.program.ty(value),
+                sharding,
+            })
+            .collect()
+    }
+
+    fn results(&self) -> Vec<Stored<'_>> {
+        let names = names("result", self.program.results.iter().map(|result| result.name.as_str()));
+        let rows = names.into_iter().zip(&self.program.body().results).zip(&self.partitioned.local.results);
+        rows.map(|((name, &value), sharding)| Stored { name, class: None, ty: self.program.ty(value), sharding })
+            .collect()
+    }
+}
+
+/// The name of an op without its dialect.
+fn op_name(program: &Program, op: OpId) -> &str {
+    let name = program.ops[op].op.name();
+    name.rsplit_once('.').map_or(name, |(_, name)| name)
+}
+
+/// An argument or result and how it lies.
+struct Stored<'s> {
+    name: String,
+    /// What an argument is for; `None` for a result.
+    class: Option<ArgumentClass>,
+    ty: &'s Type,
+    sharding: &'s Sharding,
+}

@@ -1,0 +1,168 @@
+//! What commands that partition share: the mesh, the tactics, and what is wrong with them.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use meshwright::import::{Diagnostic, Severity};
+use meshwright::lower::estimate;
+use meshwright::program::{Op, Program};
+use meshwright::shard::Mesh;
+use meshwright::tactics::{self, Partitioned, Tactic, TacticError};
+
+use crate::diagnostics;
+use crate::error::Error;
+use crate::input::{self, Wanted, is_stdin};
+use crate::model::{self, Model, ModelArguments, Module};
+use crate::place::place;
+use crate::table::count;
+
+/// How a model is to be laid out.
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleArguments {
+    /// Axes of the mesh and their sizes, such as `data=2,model=4`
+    #[arg(long, value_name = "AXES")]
+    mesh: String,
+    /// TOML file of tactics, or `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    tactics: PathBuf,
+}
+
+/// A model that can be laid out, and how.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) model: Model,
+    pub(crate) mesh: Mesh,
+    file: File,
+}
+
+/// Tactics with the text they were read from.
+#[derive(Debug)]
+struct File {
+    name: String,
+    text: Module,
+    tactics: Vec<Tactic>,
+    /// Where each of the tactics stands.
+    spans: Vec<Range<usize>>,
+}
+
+/// Every collective lists all devices, so meshes beyond any cluster would only fill the memory.
+const MAXIMUM_DEVICES: usize = 1 << 16;
+
+impl Schedule {
+    /// Reads everything; what is small comes first, so that mistakes in it are told at once.
+    pub(crate) fn load(model: &ModelArguments, arguments: &ScheduleArguments) -> Result<Schedule, Error> {
+        if is_stdin(&model.model) && is_stdin(&arguments.tactics) {
+            return Err(Error::new("the model and the tactics cannot both be standard input")
+                .hint("give one of them as a file instead of `-`"));
+        }
+        let mesh = parse_mesh(&arguments.mesh)?;
+        let file = File::read(&arguments.tactics)?;
+        let model = model::load_one(model)?;
+        check_program(&model.program)?;
+        Ok(Schedule { model, mesh, file })
+    }
+
+    /// Applies the tactics in order and lowers the program.
+    pub(crate) fn partition(&self) -> Result<Partitioned, Error> {
+        let program = &self.model.program;
+        tactics::partition(program, &self.mesh, &self.file.tactics, &estimate).map_err(|error| self.file.refuse(&error))
+    }
+}
+
+fn parse_mesh(text: &str) -> Result<Mesh, Error> {
+    let hint = "such as `--mesh data=2,model=4`";
+    let mesh = Mesh::parse(text).map_err(|message| Error::new(format!("`--mesh`: {message}")).hint(hint))?;
+    match mesh.devices() {
+        devices if devices > MAXIMUM_DEVICES => {
+            let (devices, most) = (count(devices), count(MAXIMUM_DEVICES));
+            Err(Error::new(format!("`--mesh`: {devices} devices are more than {most}, the most that a mesh may have")))
+        }
+        _ => Ok(mesh),
+    }
+}
+
+impl File {
+    fn read(path: &Path) -> Result<File, Error> {
+        let name = if is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
+        let bytes = input::read(path, Wanted { kind: "tactics file", names: &[] })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Error::new(format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8"))?;
+        let mut file =
+            File { name, text: Module { text: text.into(), first_line: 1 }, tactics: Vec::new(), spans: Vec::new() };
+        match tactics::parse_with_spans(&file.text.text) {
+            Ok(parsed) if parsed.is_empty() => Err(Error::new(format!("`{}` has no tactics", file.name))
+                .hint("a tactic begins with a line `[[tactic]]`; see docs/guides/partition.md")),
+            Ok(parsed) => {
+                (file.tactics, file.spans) = parsed.into_iter().unzip();
+                Ok(file)
+            }
+            Err(error) => Err(file.tell(error.span, error.message, error.hint)),
+        }
+    }
+
+    /// Tells what is wrong with a tactic, pointing at the words that are.
+    fn refuse(&self, error: &TacticError) -> Error {
+        match error.number.and_then(|number| self.spans.get(number)) {
+            Some(span) => {
+                // A tactic without a name is told by its number.
+                let is_numbered = error.tactic.starts_with("tactic ");
+                let quote = if is_numbered { "" } else { "`" };
+                let kind = if is_numbered { "" } else { "tactic " };
+                let message = format!("{kind}{quote}{}{quote}: {}", error.tactic, error.message);
+                self.tell(self.find(&error.message, span), message, error.hint.clone())
+            }
+            None => Error::new(format!("{}: {}", error.tactic, error.message)).maybe_hint(error.hint.clone()),
+        }
+    }
+
+    /// Where the first literal of a message stands in a tactic, or else where the tactic begins.
+    fn find(&self, message: &str, span: &Range<usize>) -> Range<usize> {
+        let text = &*self.text.text;
+        let next = self.spans.iter().map(|other| other.start).find(|&start| start > span.start);
+        let end = next.unwrap_or(text.len());
+        let literal = message.split('`').nth(1).filter(|literal| !literal.is_empty());
+        let find =
+            |words: &str| text[span.start..end].find(words).map(|at| span.start + at..span.start + at + words.len());
+        let found = literal.and_then(|literal| find(&format!("\"{literal}\"")).or_else(|| find(literal)));
+        found.unwrap_or_else(|| span.clone())
+    }
+
+    fn tell(&self, span: Range<usize>, message: String, hint: Option<String>) -> Error {
+        let diagnostic = Diagnostic { severity: Severity::Error, span, message, label: String::new(), hint };
+        diagnostics::tell_all(&self.name, &[(&self.text, &diagnostic)]);
+        Error::AlreadyTold
+    }
+}
+
+/// Only a whole program can be cut.
+fn check_program(program: &Program) -> Result<(), Error> {
+    let hint = "give the program of a single device, as it was before it was partitioned";
+    let processes = program.replicas.saturating_mul(program.partitions);
+    if processes > 1 {
+        return Err(Error::new(format!("the model is already written for {} processes", count(processes))).hint(hint));
+    }
+    match program.ops.iter().find(|(_, operation)| is_collective(&operation.op)) {
+        Some((_, operation)) => {
+            let place = place(program, operation.location).map(|place| format!(" at {place}")).unwrap_or_default();
+            let name = operation.op.name();
+            Err(Error::new(format!("the model is already written for several processes: it has `{name}`{place}"))
+                .hint(hint))
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_collective(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::AllGather(_)
+            | Op::AllReduce(_)
+            | Op::AllToAll(_)
+            | Op::CollectiveBroadcast(_)
+            | Op::CollectivePermute(_)
+            | Op::PartitionId
+            | Op::ReduceScatter(_)
+            | Op::ReplicaId
+    )
+}

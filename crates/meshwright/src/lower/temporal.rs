@@ -1,0 +1,464 @@
+//! Tiles in time as loops.
+//!
+//! Ops that are cut by a temporal axis run in a loop, one slice a trip. A sum over the axis is ready
+//! when its loop ends; what needs it comes after, perhaps in another loop. So ops are put on levels:
+//! on each, first what runs once, then a loop. Sums are accumulated, tiled values that leave their
+//! loop are stacked.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Reason;
+use super::emit::Emitter;
+use crate::program::{Binary, DType, Direction, Op, OpId, RegionId, Type, ValueId, Values};
+use crate::shard::{Piece, PieceSet, Sharding, is_tie};
+
+/// A branch or loop that cannot be cut in time as the layout says, with the pieces: inside of it a sum
+/// over time, or a tile, is needed whole before the loop over time has ended.
+pub(super) fn find_unlevel(emitter: &Emitter<'_, '_, '_>) -> Option<(OpId, PieceSet)> {
+    let temporal = (0..emitter.mesh.axes.len()).filter(|&axis| emitter.mesh.axes[axis].temporal);
+    let controls: Vec<OpId> =
+        emitter.old.body().ops.iter().copied().filter(|&op| is_tie(&emitter.old.ops[op].op)).collect();
+    for axis in temporal {
+        for &op in &controls {
+            let mut inside = FxHashSet::default();
+            emitter.collect_inside(op, &mut inside);
+            let regions = &emitter.old.ops[op].regions;
+            let is_needed_early = regions.iter().any(|&region| emitter.needs_early(axis, region, &inside));
+            if is_needed_early {
+                return Some((op, PieceSet::of(&emitter.mesh.pieces(axis))));
+            }
+        }
+    }
+    None
+}
+
+impl Emitter<'_, '_, '_> {
+    /// The values that are made inside of an op.
+    fn collect_inside(&self, op: OpId, inside: &mut FxHashSet<ValueId>) {
+        for &region in &self.old.ops[op].regions {
+            let region = &self.old.regions[region];
+            inside.extend(&region.arguments);
+            for &inner in &region.ops {
+                inside.extend(&self.old.ops[inner].results);
+                self.collect_inside(inner, inside);
+            }
+        }
+    }
+
+    /// Whether a region needs something whole that is made inside as a tile or a sum over an axis.
+    fn needs_early(&self, axis: usize, region: RegionId, inside: &FxHashSet<ValueId>) -> bool {
+        let region = &self.old.regions[region];
+        let is_early =
+            |value: ValueId, wanted: &Sharding| inside.contains(&value) && !self.lies_on_axis_as(axis, value, wanted);
+        let reads_early = |&op: &OpId| {
+            let operation = &self.old.ops[op];
+            let inner = |&region: &RegionId| self.needs_early(axis, region, inside);
+            self.reads(op).iter().any(|(value, wanted)| is_early(*value, wanted))
+                || is_tie(&operation.op) && operation.regions.iter().any(inner)
+        };
+        region.ops.iter().any(reads_early)
+            || region.results.iter().any(|&result| is_early(result, self.layout.sharding(result)))
+    }
+
+    /// Whether a value is made with the same cuts along an axis as are wanted. Whole values can be
+    /// sliced anywhere.
+    fn lies_on_axis_as(&self, axis: usize, value: ValueId, wanted: &Sharding) -> bool {
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        if self.layout.is_free(value) {
+            return true;
+        }
+        if let Some(op) = self.old.producer(value) {
+            return self.is_same_on(axis, op, value, wanted) || self.made_whole(axis, op, value);
+        }
+        let made = self.layout.sharding(value);
+        let is_whole = !made.dims.iter().flatten().chain(&made.partial).any(on_axis);
+        is_whole || self.are_alike_on(axis, made, wanted)
+    }
+
+    fn made_whole(&self, axis: usize, op: OpId, value: ValueId) -> bool {
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        let Some(index) = self.old.ops[op].results.iter().position(|&result| result == value) else { return false };
+        let produced = &self.layout.produced(op)[index];
+        !produced.dims.iter().flatten().chain(&produced.partial).any(on_axis)
+    }
+
+    /// The temporal axis that ops of a region have to loop over, if there is one left.
+    pub(super) fn axis_to_enter(&self, ops: &[OpId]) -> Option<usize> {
+        let temporal = (0..self.mesh.axes.len()).filter(|&axis| self.mesh.axes[axis].temporal);
+        temporal.filter(|axis| !self.entered.contains(axis)).find(|&axis| {
+            let tiled: Vec<OpId> = ops.iter().copied().filter(|&op| self.is_tiled(op, axis)).collect();
+            // Where all of it is inside of one loop, the axis is entered there.
+            tiled.len() > 1 || tiled.first().is_some_and(|&op| self.works_on_tiles(op, axis))
+        })
+    }
+
+    /// Whether an op, or one inside of it, is cut by an axis.
+    fn is_tiled(&self, op: OpId, axis: usize) -> bool {
+        let inside = |&region: &RegionId| self.old.regions[region].ops.iter().any(|&op| self.is_tiled(op, axis));
+        let operation = &self.old.ops[op];
+        self.works_on_tiles(op, axis) || is_tie(&operation.op) && operation.regions.iter().any(inside)
+    }
+
+    /// Whether an op itself is cut by an axis.
+    fn works_on_tiles(&self, op: OpId, axis: usize) -> bool {
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        let operation = &self.old.ops[op];
+        if is_tie(&operation.op) {
+            let is_tile = |value: &ValueId| {
+                let lies = self.layout.sharding(*value);
+                lies.dims.iter().flatten().chain(&lies.partial).any(on_axis)
+            };
+            return operation.results.iter().any(is_tile);
+        }
+        let carries = || self.layout.carried(op).is_some_and(|carried| carried.pieces.iter().any(on_axis));
+        self.layout.strategy(op).factors.iter().flatten().any(on_axis) || carries()
+    }
+
+    /// Writes ops of a region that an axis cuts.
+    pub(super) fn ops_in_time(&mut self, axis: usize, ops: &[OpId]) -> Result<(), String> {
+        let levels = Levels::find(self, axis, ops);
+        self.entered.push(axis);
+        for level in 0..levels.count {
+            let on_level = |inside: bool| -> Vec<OpId> {
+                let fits = |&&op: &&OpId| levels.of[&op] == Level { number: level, inside };
+                ops.iter().filter(fits).copied().collect()
+            };
+            self.ops(&on_level(false))?;
+            let inside = on_level(true);
+            if !inside.is_empty() {
+                let leaving = self.leaving(&inside);
+                self.time_loop(axis, &inside, &leaving)?;
+            }
+        }
+        self.entered.pop();
+        Ok(())
+    }
+
+    /// Values that ops in a loop make and others read.
+    fn leaving(&mut self, inside: &[OpId]) -> Vec<ValueId> {
+        if self.readers.is_none() {
+            self.readers = Some(self.find_readers());
+        }
+        let inside_set: FxHashSet<OpId> = inside.iter().copied().collect();
+        let readers = self.readers.as_ref();
+        let is_read_outside = |value: &ValueId| {
+            let readers = readers.and_then(|readers| readers.get(value));
+            readers.is_some_and(|ops| ops.iter().any(|op| op.is_none_or(|op| !inside_set.contains(&op))))
+        };
+        let made = inside.iter().flat_map(|&op| self.old.ops[op].results.iter().copied());
+        made.filter(is_read_outside).filter(|&value| !self.layout.is_free(value)).collect()
+    }
+
+    /// For every value, the ops of its region that read it, themselves or by what is inside of them,
+    /// and `None` where the region gives it back.
+    fn find_readers(&self) -> FxHashMap<ValueId, Vec<Option<OpId>>> {
+        let mut readers = FxHashMap::default();
+        self.add_readers(self.old.body, &mut readers);
+        readers
+    }
+
+    fn add_readers(&self, region: RegionId, readers: &mut FxHashMap<ValueId, Vec<Option<OpId>>>) {
+        let region = &self.old.regions[region];
+        for &op in &region.ops {
+            for (value, _) in self.reads(op) {
+                readers.entry(value).or_default().push(Some(op));
+            }
+            let operation = &self.old.ops[op];
+            if is_tie(&operation.op) {
+                // What is made inside is not read by what is around it.
+                for &inner in &operation.regions {
+                    self.add_readers(inner, readers);
+                }
+            }
+        }
+        for &result in &region.results {
+            let mut found = Vec::new();
+            self.read(result, Sharding::default(), &mut found);
+            for (value, _) in found {
+                readers.entry(value).or_default().push(None);
+            }
+        }
+    }
+
+    fn time_loop(&mut self, axis: usize, ops: &[OpId], leaving: &[ValueId]) -> Result<(), String> {
+        let counter_type = Type::scalar(DType::I32);
+        let body = self.open();
+        let counter = self.new.add_region_argument(body, counter_type.clone());
+        self.set_counter(axis, counter);
+        self.ops(ops)?;
+        let one = self.integer(1)?;
+        let mut yields = vec![self.binary(Binary::Add, counter, one)?];
+        let mut outside = Vec::new();
+        for &value in leaving {
+            let (carried, result) = self.leave(axis, body, value)?;
+            yields.push(result);
+            outside.push(carried);
+        }
+        self.new.regions[body].results = yields;
+        self.close();
+        let condition = self.condition(axis, &outside)?;
+        let mut operands = Values::from_slice(&[self.integer(0)?]);
+        for Leaving { ty, start, .. } in &outside {
+            operands.push(self.splat(ty, *start)?);
+        }
+        let results = self.apply_all(Op::While, &operands, &[condition, body])?;
+        for ((&value, left), &new) in leaving.iter().zip(outside).zip(&results[1..]) {
+            self.define(value, new, left.lies);
+            self.finish_after_loop(value)?;
+        }
+        Ok(())
+    }
+
+    /// The region that asks whether there are trips left.
+    fn condition(&mut self, axis: usize, carried: &[Leaving]) -> Result<RegionId, String> {
+        let region = self.open();
+        let counter = self.new.add_region_argument(region, Type::scalar(DType::I32));
+        for Leaving { ty, .. } in carried {
+            self.new.add_region_argument(region, ty.clone());
+        }
+        let trips = self.integer(self.mesh.axes[axis].size)?;
+        let goes_on = self.compare(Direction::Less, counter, trips)?;
+        self.new.regions[region].results = vec![goes_on];
+        self.close();
+        Ok(region)
+    }
+
+    /// Carries a value out of the loop being written: adds it up, or puts its slice into its place.
+    /// Gives what is carried and what the trip gives on.
+    fn leave(&mut self, axis: usize, body: RegionId, value: ValueId) -> Result<(Leaving, ValueId), String> {
+        let (mut made, mut lies) = self.made_here(value)?;
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        if lies.partial.iter().any(on_axis) {
+            let reduced = self.reduced_in_loop(value, &lies, axis);
+            if reduced != lies {
+                made = self.get(value, &reduced, Reason::Made { by: self.maker(value) })?;
+                lies = reduced;
+            }
+            let ty = self.new.ty(made).clone();
+            let sum = self.new.add_region_argument(body, ty.clone());
+            let next = self.binary(lies.reduction.binary(), sum, made)?;
+            let start = lies.reduction.neutral(ty.dtype);
+            return Ok((Leaving { ty, start, lies: without_axis(&lies, on_axis) }, next));
+        }
+        let outside = without_axis(&lies, on_axis);
+        let ty = outside.local_type(self.mesh, self.old.ty(value));
+        let stack = self.new.add_region_argument(body, ty.clone());
+        let leaving = Leaving { ty, start: 0, lies: outside };
+        let Some(dim) = lies.dims.iter().position(|pieces| pieces.iter().any(on_axis)) else {
+            // The same in every trip.
+            return Ok((leaving, made));
+        };
+        let pieces: Vec<Piece> = lies.dims[dim].iter().copied().filter(on_axis).collect();
+        let offset = self.offset(&pieces, self.new.shape(made)[dim])?;
+        let zero = self.integer(0)?;
+        let mut operands = vec![zero; lies.dims.len() + 2];
+        (operands[0], operands[1], operands[2 + dim]) = (stack, made, offset);
+        Ok((leaving, self.apply(Op::DynamicUpdateSlice, &operands)?))
+    }
+
+    /// What a sum is reduced to in every trip, where its reductions are not left for after the loop.
+    fn reduced_in_loop(&self, value: ValueId, lies: &Sharding, axis: usize) -> Sharding {
+        let wanted = self.in_entered_loops(self.layout.sharding(value));
+        let becomes_cut =
+            lies.partial.iter().any(|&piece| wanted.cut().contains(piece) && self.layout.eager.contains(piece));
+        if !becomes_cut || !wanted.partial.is_empty() {
+            return lies.clone();
+        }
+        let partial = lies.partial.iter().copied().filter(|&piece| self.mesh.axis_of(piece) == axis).collect();
+        Sharding {
+            dims: without_axis(&wanted, |piece| self.mesh.axis_of(*piece) == axis).dims,
+            partial,
+            reduction: lies.reduction,
+        }
+    }
+
+    /// Finishes a sum that has left its last loop.
+    fn finish_after_loop(&mut self, value: ValueId) -> Result<(), String> {
+        let (_, lies) = self.made_here(value)?;
+        let wanted = self.in_entered_loops(self.layout.sharding(value)).finished();
+        let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
+        let is_pending = lies
+            .dims
+            .iter()
+            .zip(&wanted.dims)
+            .any(|(made, wanted)| made.iter().any(|piece| is_temporal(piece) && !wanted.contains(piece)));
+        if is_pending || lies.partial.is_empty() || lies.partial.iter().any(is_temporal) {
+            return Ok(());
+        }
+        let by = self.maker(value);
+        self.get(value, &wanted, Reason::Made { by })?;
+        self.forget(value, &lies);
+        Ok(())
+    }
+
+    /// A sharding without tiles of loops that are not being written.
+    pub(super) fn in_entered_loops(&self, lies: &Sharding) -> Sharding {
+        let is_here =
+            |piece: &Piece| !self.mesh.is_temporal(*piece) || self.entered.contains(&self.mesh.axis_of(*piece));
+        let mut here = lies.clone();
+        for pieces in here.dims.iter_mut() {
+            let keep = pieces.iter().take_while(|piece| is_here(piece)).count();
+            pieces.truncate(keep);
+        }
+        here
+    }
+
+    fn maker(&self, value: ValueId) -> OpId {
+        self.old.producer(value).unwrap_or(self.op)
+    }
+}
+
+/// A value on its way out of a loop.
+struct Leaving {
+    ty: Type,
+    /// The bits that every element begins with.
+    start: u128,
+    /// How it lies once it is out.
+    lies: Sharding,
+}
+
+fn without_axis(lies: &Sharding, on_axis: impl Fn(&Piece) -> bool) -> Sharding {
+    let mut outside = lies.clone();
+    for pieces in outside.dims.iter_mut().chain([&mut outside.partial]) {
+        pieces.retain(|piece| !on_axis(piece));
+    }
+    if outside.partial.is_empty() {
+        outside.reduction = Default::default();
+    }
+    outside
+}
+
+/// When an op runs: before the loop of its level, or in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Level {
+    number: usize,
+    inside: bool,
+}
+
+struct Levels {
+    of: FxHashMap<OpId, Level>,
+    count: usize,
+}
+
+impl Levels {
+    /// Puts ops as early as they can be, then moves those in loops to where they are needed, so that
+    /// as little as possible crosses from loop to loop.
+    fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
+        let mut levels = Levels { of: FxHashMap::default(), count: 1 };
+        let mut makers: FxHashMap<ValueId, OpId> = FxHashMap::default();
+        for &op in ops {
+            let inside = emitter.is_tiled(op, axis);
+            let mut number = 0;
+            for (value, wanted) in emitter.reads(op) {
+                let Some(&maker) = makers.get(&value) else { continue };
+                let made = levels.of[&maker];
+                let is_late = made.inside && !(inside && emitter.is_same_on(axis, maker, value, &wanted));
+                number = number.max(made.number + usize::from(is_late));
+            }
+            levels.of.insert(op, Level { number, inside });
+            levels.count = levels.count.max(number + 1);
+            makers.extend(emitter.old.ops[op].results.iter().map(|&result| (result, op)));
+        }
+        levels.delay(emitter, axis, ops, &makers);
+        levels
+    }
+
+    fn delay(&mut self, emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId], makers: &FxHashMap<ValueId, OpId>) {
+        // The latest level of each op that its readers allow.
+        let mut latest: FxHashMap<OpId, usize> = FxHashMap::default();
+        for &op in ops.iter().rev() {
+            let Some(level) = self.of.get_mut(&op) else { continue };
+            if let (Some(&number), true) = (latest.get(&op), level.inside) {
+                level.number = number;
+            }
+            let reader = *level;
+            for (value, wanted) in emitter.reads(op) {
+                let Some(&maker) = makers.get(&value) else { continue };
+                let same = reader.inside && emitter.is_same_on(axis, maker, value, &wanted);
+                let made_inside = self.of[&maker].inside;
+                let number = if same || !made_inside { reader.number } else { reader.number.saturating_sub(1) };
+                let known = latest.entry(maker).or_insert(number);
+                *known = (*known).min(number);
+            }
+        }
+    }
+}
+
+impl Emitter<'_, '_, '_> {
+    /// What an op reads that is not free, also inside of it and through free values, and how it
+    /// needs it.
+    fn reads(&self, op: OpId) -> Vec<(ValueId, Sharding)> {
+        let mut found = Vec::new();
+        let operation = &self.old.ops[op];
+        for (index, &value) in operation.operands.iter().enumerate() {
+            let wanted = match operation.op {
+                Op::OptimizationBarrier | Op::While => self.layout.sharding(operation.results[index]).clone(),
+                Op::Case | Op::If => Sharding::whole(self.old.shape(value).len()),
+                _ => self.wanted(op, index),
+            };
+            self.read(value, wanted, &mut found);
+        }
+        for &region in &operation.regions {
+            self.reads_inside(region, is_tie(&operation.op), &mut found);
+        }
+        found
+    }
+
+    /// What a region reads from outside of it.
+    fn reads_inside(&self, region: RegionId, is_control: bool, found: &mut Vec<(ValueId, Sharding)>) {
+        let region = &self.old.regions[region];
+        let first = found.len();
+        let mut own: FxHashSet<ValueId> = region.arguments.iter().copied().collect();
+        for &inner in &region.ops {
+            own.extend(&self.old.ops[inner].results);
+            match is_control {
+                true => found.extend(self.reads(inner)),
+                // A function of scalars reads scalars whole.
+                false => {
+                    found.extend(
+                        self.old.ops[inner]
+                            .operands
+                            .iter()
+                            .map(|&value| (value, Sharding::whole(self.old.shape(value).len()))),
+                    );
+                    for &nested in &self.old.ops[inner].regions {
+                        self.reads_inside(nested, false, found);
+                    }
+                }
+            }
+        }
+        for &result in &region.results {
+            self.read(result, self.layout.sharding(result).clone(), found);
+        }
+        let outer = found.split_off(first).into_iter().filter(|(value, _)| !own.contains(value));
+        found.extend(outer.collect::<Vec<_>>());
+    }
+
+    fn read(&self, value: ValueId, wanted: Sharding, found: &mut Vec<(ValueId, Sharding)>) {
+        match self.old.producer(value).filter(|_| self.layout.is_free(value)) {
+            // What free values are made of are scalars and constants.
+            Some(op) => {
+                for &operand in &self.old.ops[op].operands {
+                    self.read(operand, Sharding::whole(self.old.shape(operand).len()), found);
+                }
+            }
+            None => found.push((value, wanted)),
+        }
+    }
+
+    /// Whether a value is needed as it is made, as far as an axis is concerned.
+    fn is_same_on(&self, axis: usize, maker: OpId, value: ValueId, wanted: &Sharding) -> bool {
+        let Some(index) = self.old.ops[maker].results.iter().position(|&result| result == value) else { return false };
+        self.are_alike_on(axis, &self.layout.produced(maker)[index], wanted)
+    }
+
+    /// Whether two shardings have the same tiles and sums along an axis. Tiles are the same only where
+    /// what they are cut from is.
+    fn are_alike_on(&self, axis: usize, made: &Sharding, wanted: &Sharding) -> bool {
+        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
+        let is_tile = |pieces: &[Piece]| pieces.iter().any(on_axis);
+        let same_tile = |made: &[Piece], wanted: &[Piece]| made == wanted || !is_tile(made) && !is_tile(wanted);
+        is_tile(&made.partial) == is_tile(&wanted.partial)
+            && made.dims.iter().zip(&wanted.dims).all(|(made, wanted)| same_tile(made, wanted))
+    }
+}

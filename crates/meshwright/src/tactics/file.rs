@@ -1,0 +1,121 @@
+//! Tactics as a TOML file.
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::value::Table;
+
+use super::{Action, Dim, Pattern, Preset, Tactic};
+
+/// What is wrong with a file of tactics, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileError {
+    /// Bytes of the text.
+    pub span: std::ops::Range<usize>,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// Reads `[[tactic]]` tables.
+pub fn parse(text: &str) -> Result<Vec<Tactic>, FileError> {
+    Ok(parse_with_spans(text)?.into_iter().map(|(tactic, _)| tactic).collect())
+}
+
+/// Reads `[[tactic]]` tables, each with the bytes where it stands.
+pub fn parse_with_spans(text: &str) -> Result<Vec<(Tactic, std::ops::Range<usize>)>, FileError> {
+    let file: File = toml::from_str(text).map_err(|error| FileError {
+        span: error.span().unwrap_or(0..0),
+        message: error.message().to_owned(),
+        hint: None,
+    })?;
+    file.tactic.into_iter().enumerate().map(|(index, entry)| Ok((read(index, &entry)?, entry.span()))).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    tactic: Vec<Spanned<Entry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Option<String>,
+    axis: Option<String>,
+    tile: Option<Spanned<Table>>,
+    #[serde(default)]
+    replicate: Vec<String>,
+    #[serde(default)]
+    keep_whole: Vec<String>,
+    preset: Option<Spanned<String>>,
+    #[serde(default)]
+    remat: Vec<String>,
+    split: Option<Spanned<Table>>,
+    auto: Option<Spanned<bool>>,
+    stages: Option<Spanned<toml::Value>>,
+    // These belong to `auto` and `stages`.
+    #[serde(rename = "axes")]
+    _axes: Option<toml::Value>,
+    #[serde(rename = "memory")]
+    _memory: Option<toml::Value>,
+    #[serde(rename = "schedule")]
+    _schedule: Option<toml::Value>,
+    #[serde(rename = "chunks")]
+    _chunks: Option<toml::Value>,
+}
+
+fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
+    let span = entry.span();
+    let entry = entry.get_ref();
+    let refuse = |span: std::ops::Range<usize>, message: &str, hint: Option<String>| {
+        Err(FileError { span, message: message.to_owned(), hint })
+    };
+    if let Some(auto) = &entry.auto {
+        return refuse(auto.span(), "`auto` needs the planner, which is not there yet", None);
+    }
+    if let Some(stages) = &entry.stages {
+        return refuse(stages.span(), "`stages` needs the simulator, which is not there yet", None);
+    }
+    let mut actions = Vec::new();
+    // Restrictions come first, so that they hold for what the same tactic cuts.
+    actions.extend(entry.replicate.iter().map(|text| Action::Replicate(Pattern::new(text))));
+    actions.extend(entry.keep_whole.iter().map(|text| Action::KeepWhole(Pattern::new(text))));
+    for (pattern, value) in entry.tile.iter().flat_map(Spanned::get_ref) {
+        let Some(dim) = read_dim(value) else {
+            let hint = "give a number from 0, or \"first\" for the first dimension that divides".to_owned();
+            let span = entry.tile.as_ref().map_or(span, Spanned::span);
+            return refuse(span, &format!("`{value}` is no dimension of `{pattern}`"), Some(hint));
+        };
+        actions.push(Action::Tile { pattern: Pattern::new(pattern), dim });
+    }
+    if let Some(name) = &entry.preset {
+        let Some(&(_, preset)) = Preset::ALL.iter().find(|(known, _)| known == name.get_ref()) else {
+            let names: Vec<&str> = Preset::ALL.iter().map(|(name, _)| *name).collect();
+            let hint = format!("there are {}", names.join(", "));
+            return refuse(name.span(), &format!("there is no preset `{}`", name.get_ref()), Some(hint));
+        };
+        actions.push(Action::Preset(preset));
+    }
+    actions.extend(entry.remat.iter().map(|text| Action::Remat(Pattern::new(text))));
+    for (pattern, value) in entry.split.iter().flat_map(Spanned::get_ref) {
+        let Some(slices) = value.as_integer().and_then(|slices| usize::try_from(slices).ok()).filter(|&n| n > 0) else {
+            let span = entry.split.as_ref().map_or(span, Spanned::span);
+            return refuse(span, &format!("`{value}` is no number of slices of `{pattern}`"), None);
+        };
+        actions.push(Action::Split { pattern: Pattern::new(pattern), slices });
+    }
+    if actions.is_empty() {
+        let hint = "give it `tile`, `replicate`, `keep_whole`, `preset`, `remat` or `split`".to_owned();
+        return refuse(span, "the tactic does nothing", Some(hint));
+    }
+    let name = entry.name.clone().unwrap_or_else(|| format!("tactic {}", index + 1));
+    Ok(Tactic { name, axis: entry.axis.clone(), actions })
+}
+
+fn read_dim(value: &toml::Value) -> Option<Dim> {
+    match value {
+        toml::Value::String(text) if text == "first" => Some(Dim::First),
+        toml::Value::Integer(dim) => usize::try_from(*dim).ok().map(Dim::Number),
+        _ => None,
+    }
+}

@@ -1,0 +1,293 @@
+//! Tactics: how a user, or a preset, lays a program out step by step.
+
+mod file;
+mod partition;
+mod pattern;
+mod presets;
+mod remat;
+mod structure;
+
+pub use file::{FileError, parse, parse_with_spans};
+pub use partition::{Feedback, Partitioned, partition};
+pub use pattern::Pattern;
+
+use crate::program::{Id, OpId, Program, ValueId};
+use crate::shard::{Layout, Mesh, PieceSet, Pieces};
+
+/// One step of a schedule. Tactics apply in order; what an earlier one decided stays.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tactic {
+    /// Shown in feedback.
+    pub name: String,
+    /// The axis of the mesh that the actions are about, where they are about one.
+    pub axis: Option<String>,
+    pub actions: Vec<Action>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// No op in these scopes is cut.
+    KeepWhole(Pattern),
+    Preset(Preset),
+    /// What these scopes compute is computed again for the backward pass.
+    Remat(Pattern),
+    /// Values with these names are not cut.
+    Replicate(Pattern),
+    /// Values with these names are worked on in slices, one after the other.
+    Split {
+        pattern: Pattern,
+        slices: usize,
+    },
+    /// A dimension of values with these names is cut.
+    Tile {
+        pattern: Pattern,
+        dim: Dim,
+    },
+}
+
+/// Which dimension a tile cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// The first that divides.
+    First,
+    Number(usize),
+}
+
+/// Tactics that find their tensors by what they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Preset {
+    Data,
+    Expert,
+    Megatron,
+    Sequence,
+    Vocab,
+    Zero1,
+    Zero2,
+    Zero3,
+}
+
+impl Preset {
+    pub const ALL: &'static [(&'static str, Preset)] = &[
+        ("data", Preset::Data),
+        ("expert", Preset::Expert),
+        ("megatron", Preset::Megatron),
+        ("sequence", Preset::Sequence),
+        ("vocab", Preset::Vocab),
+        ("zero1", Preset::Zero1),
+        ("zero2", Preset::Zero2),
+        ("zero3", Preset::Zero3),
+    ];
+}
+
+/// Why a tactic cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TacticError {
+    /// The place of the tactic in the schedule, where it is one's fault.
+    pub number: Option<usize>,
+    pub tactic: String,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// Applies one tactic to a layout and propagates. `number` is its place in the schedule. Gives notes
+/// on what was asked for and could not be.
+pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Vec<String>, TacticError> {
+    let fail =
+        |(message, hint)| TacticError { number: Some(usize::from(number)), tactic: tactic.name.clone(), message, hint };
+    let mut notes = Vec::new();
+    layout.begin_tactic(number);
+    for action in &tactic.actions {
+        match action {
+            Action::Remat(pattern) => {
+                // Done to the program before it is laid out.
+                scoped(layout.program, pattern).map_err(fail)?;
+                continue;
+            }
+            Action::Split { pattern, .. } => notes.extend(split(layout, pattern).map_err(fail)?),
+            Action::KeepWhole(pattern) => {
+                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
+                keep_whole(layout, pattern, &pieces).map_err(fail)?;
+            }
+            Action::Preset(preset) => {
+                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
+                notes.extend(presets::apply(layout, *preset, &pieces).map_err(|message| fail((message, None)))?);
+            }
+            Action::Replicate(pattern) => {
+                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
+                for value in named(layout.program, pattern).map_err(fail)? {
+                    layout.block(value, PieceSet::of(&pieces));
+                }
+            }
+            Action::Tile { pattern, dim } => {
+                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
+                notes.extend(tile(layout, pattern, *dim, &pieces).map_err(fail)?);
+            }
+        }
+        layout.propagate();
+    }
+    Ok(notes)
+}
+
+/// What is wrong, and what could be done.
+type Problem = (String, Option<String>);
+
+fn pieces(mesh: &Mesh, tactic: &Tactic) -> Result<Pieces, Problem> {
+    let names = || {
+        let names: Vec<String> = mesh.axes.iter().map(|axis| format!("`{}`", axis.name)).collect();
+        Some(format!("the mesh has {}", names.join(", ")))
+    };
+    let Some(name) = &tactic.axis else { return Err(("it names no `axis`".to_owned(), names())) };
+    match mesh.axis(name) {
+        Some(axis) => Ok(mesh.pieces(axis)),
+        None => Err((format!("there is no axis `{name}`"), names())),
+    }
+}
+
+/// The arguments and results with a name that fits.
+fn named(program: &Program, pattern: &Pattern) -> Result<Vec<ValueId>, Problem> {
+    let body = program.body();
+    let arguments = program.arguments.iter().map(|argument| &argument.name).zip(&body.arguments);
+    let results = program.results.iter().map(|result| &result.name).zip(&body.results);
+    let fitting = arguments.chain(results).filter(|(name, _)| !name.is_empty() && pattern.matches(name));
+    let mut values: Vec<ValueId> = fitting.map(|(_, &value)| value).collect();
+    values.sort_unstable_by_key(|value| value.index());
+    values.dedup();
+    if values.is_empty() {
+        let known = program.arguments.iter().map(|argument| argument.name.as_str()).find(|name| !name.is_empty());
+        let hint = known.map(|name| format!("names are like `{name}`; `inspect` lists them all"));
+        return Err((format!("no argument or result is named `{}`", pattern.text()), hint));
+    }
+    Ok(values)
+}
+
+fn keep_whole(layout: &mut Layout<'_>, pattern: &Pattern, pieces: &[crate::shard::Piece]) -> Result<(), Problem> {
+    for op in scoped(layout.program, pattern)? {
+        layout.block_op(op, PieceSet::of(pieces));
+    }
+    Ok(())
+}
+
+/// The ops in scopes that fit.
+fn scoped(program: &Program, pattern: &Pattern) -> Result<Vec<OpId>, Problem> {
+    let fits = |scope: &str| pattern.scope(scope).is_some();
+    let fitting: Vec<bool> = program.locations.iter().map(|(_, location)| fits(&location.scope)).collect();
+    let ops: Vec<OpId> =
+        program.ops.iter().filter(|(_, operation)| fitting[operation.location.index()]).map(|(op, _)| op).collect();
+    if ops.is_empty() {
+        let known = program.ops.iter().map(|(_, operation)| &program.locations[operation.location].scope);
+        let known = known.filter(|scope| !scope.is_empty() && !scope.contains('(')).max_by_key(|scope| scope.len());
+        let hint = known.map(|scope| format!("scopes are like `{scope}`; `print --locations` shows them all"));
+        return Err((format!("no operation is in a scope `{}`", pattern.text()), hint));
+    }
+    Ok(ops)
+}
+
+fn tile(
+    layout: &mut Layout<'_>,
+    pattern: &Pattern,
+    dim: Dim,
+    pieces: &[crate::shard::Piece],
+) -> Result<Vec<String>, Problem> {
+    let values = named(layout.program, pattern)?;
+    let mut notes = Vec::new();
+    let mut any = false;
+    for &value in &values {
+        let rank = layout.program.shape(value).len();
+        let dim = match dim {
+            Dim::First => first_that_divides(layout, value, pieces),
+            Dim::Number(dim) => (dim < rank).then_some(dim),
+        };
+        any |= dim.is_some_and(|dim| cut(layout, value, dim, pieces, &mut notes));
+    }
+    if !any && notes.is_empty() {
+        let ty = layout.program.ty(values[0]);
+        let wish = match dim {
+            Dim::First => "a dimension that divides".to_owned(),
+            Dim::Number(dim) => format!("a dimension {dim}"),
+        };
+        return Err((format!("nothing named `{}` has {wish}, such as `{ty}`", pattern.text()), None));
+    }
+    Ok(notes)
+}
+
+/// Cuts values into slices in time, along a dimension that no device axis cuts where there is one.
+fn split(layout: &mut Layout<'_>, pattern: &Pattern) -> Result<Vec<String>, Problem> {
+    let axis = layout.mesh.axis(&partition::split_axis(pattern));
+    let Some(axis) = axis else { return Err(("the mesh has no axis for the slices".to_owned(), None)) };
+    let pieces = layout.mesh.pieces(axis);
+    let mut notes = Vec::new();
+    for value in named(layout.program, pattern)? {
+        let shape = layout.program.shape(value);
+        let lies = layout.sharding(value);
+        let divides = |dim: &usize| {
+            shape[*dim].is_multiple_of(layout.mesh.product(&lies.dims[*dim]) * layout.mesh.product(&pieces))
+        };
+        let fitting: Vec<usize> = (0..shape.len()).filter(divides).collect();
+        let uncut = fitting.iter().rev().find(|&&dim| lies.dims[dim].is_empty());
+        match uncut.or(fitting.first()) {
+            Some(&dim) => {
+                cut(layout, value, dim, &pieces, &mut notes);
+            }
+            None => notes.push(format!("no dimension of {} divides", value_name(layout.program, value))),
+        }
+    }
+    Ok(notes)
+}
+
+/// The first dimension whose parts all pieces cut evenly.
+pub(crate) fn first_that_divides(layout: &Layout<'_>, value: ValueId, pieces: &[crate::shard::Piece]) -> Option<usize> {
+    let mesh = &layout.mesh;
+    let shape = layout.program.shape(value);
+    let divides = |&dim: &usize| {
+        let parts = mesh.product(&layout.sharding(value).dims[dim]) * mesh.product(pieces);
+        shape[dim] > 0 && shape[dim].is_multiple_of(parts)
+    };
+    (0..shape.len()).find(divides)
+}
+
+/// Cuts a dimension by all pieces, or leaves it and says why.
+pub(crate) fn cut(
+    layout: &mut Layout<'_>,
+    value: ValueId,
+    dim: usize,
+    pieces: &[crate::shard::Piece],
+    notes: &mut Vec<String>,
+) -> bool {
+    for &piece in pieces {
+        if layout.sharding(value).dims[dim].contains(&piece) {
+            continue;
+        }
+        if !layout.may_cut(value, dim, piece) {
+            let name = value_name(layout.program, value);
+            notes.push(format!("dimension {dim} of {name} stays as it is: {}", why_not(layout, value, dim, piece)));
+            return false;
+        }
+        layout.cut(value, dim, piece);
+    }
+    true
+}
+
+fn why_not(layout: &Layout<'_>, value: ValueId, dim: usize, piece: crate::shard::Piece) -> String {
+    let axis = &layout.mesh.axes[layout.mesh.axis_of(piece)].name;
+    if layout.sharding(value).used().contains(piece) {
+        return format!("axis `{axis}` already cuts it elsewhere");
+    }
+    let size = layout.program.shape(value)[dim];
+    if size < layout.mesh.product(&layout.sharding(value).dims[dim]) * layout.mesh.size(piece) {
+        return format!("its size is {size}");
+    }
+    format!("an earlier tactic keeps it off axis `{axis}`")
+}
+
+/// The name of an argument or result, or its number.
+pub(crate) fn value_name(program: &Program, value: ValueId) -> String {
+    let body = program.body();
+    let argument = body.arguments.iter().position(|&argument| argument == value);
+    let result = body.results.iter().position(|&result| result == value);
+    let name =
+        argument.map(|index| &program.arguments[index].name).or(result.map(|index| &program.results[index].name));
+    match name {
+        Some(name) if !name.is_empty() => format!("`{name}`"),
+        _ => format!("`{value}`"),
+    }
+}

@@ -1,0 +1,112 @@
+//! A schedule of tactics, from a program to what each device runs.
+
+use super::remat::remat;
+use super::{Action, Pattern, Tactic, TacticError, apply};
+use crate::lower::{Explanation, LocalProgram, Measures, Price, explain, lower_layout, measure};
+use crate::program::Program;
+use crate::shard::{Axis, Conflict, Layout, Mesh, expand};
+
+/// A program laid out by tactics and lowered.
+#[derive(Clone, Debug)]
+pub struct Partitioned {
+    /// What was laid out: the program given, with batch normalizations written out and with what is
+    /// computed again.
+    pub program: Program,
+    pub local: LocalProgram,
+    /// One per tactic.
+    pub feedback: Vec<Feedback>,
+    pub conflicts: Vec<Conflict>,
+    /// One per reshard of the local program.
+    pub explanations: Vec<Explanation>,
+}
+
+/// What the program costs once a tactic is applied.
+#[derive(Clone, Debug)]
+pub struct Feedback {
+    pub tactic: String,
+    pub measures: Measures,
+    /// What was asked for and could not be.
+    pub notes: Vec<String>,
+}
+
+/// Applies tactics in order, each followed by propagation, and lowers the result. The program is
+/// lowered after every tactic, for feedback; threads share that work.
+pub fn partition(
+    program: &Program,
+    mesh: &Mesh,
+    tactics: &[Tactic],
+    price: Price<'_>,
+) -> Result<Partitioned, TacticError> {
+    let scopes: Vec<&Pattern> =
+        tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
+    let program = remat(&expand(program), &scopes);
+    let mesh = with_splits(mesh, tactics)?;
+    let mut layout = Layout::new(&program, mesh.clone());
+    let mut snapshots = Vec::new();
+    let mut notes = Vec::new();
+    for (number, tactic) in tactics.iter().enumerate() {
+        notes.push(apply(&mut layout, tactic, number as u16)?);
+        snapshots.push(layout.clone());
+    }
+    let last = snapshots.pop().unwrap_or_else(|| layout.clone());
+    let (local, measured) = std::thread::scope(|scope| {
+        let threads: Vec<_> = snapshots
+            .into_iter()
+            .map(|snapshot| {
+                scope.spawn(move || lower_layout(&snapshot, price).map(|(_, local)| measure(&local.program)))
+            })
+            .collect();
+        let local = lower_layout(&last, price);
+        let measured: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended".to_owned())).collect();
+        (local, measured)
+    });
+    let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
+    let (decided, local) = local.map_err(fail)?;
+    let mut measures = Vec::new();
+    for measured in measured {
+        measures.push(measured.and_then(|measured| measured).map_err(fail)?);
+    }
+    if !tactics.is_empty() {
+        measures.push(measure(&local.program));
+    }
+    let feedback = tactics.iter().zip(measures).zip(notes).map(|((tactic, measures), notes)| Feedback {
+        tactic: tactic.name.clone(),
+        measures,
+        notes,
+    });
+    let names: Vec<&str> = tactics.iter().map(|tactic| tactic.name.as_str()).collect();
+    let explanations = explain(&decided, &local, &names);
+    let (feedback, conflicts) = (feedback.collect(), layout.conflicts());
+    Ok(Partitioned { program, local, feedback, conflicts, explanations })
+}
+
+fn remat_scope(action: &Action) -> Option<&Pattern> {
+    match action {
+        Action::Remat(pattern) => Some(pattern),
+        _ => None,
+    }
+}
+
+/// The mesh with an axis in time for every tensor that is split.
+fn with_splits(mesh: &Mesh, tactics: &[Tactic]) -> Result<Mesh, TacticError> {
+    let mut mesh = mesh.clone();
+    for (number, tactic) in tactics.iter().enumerate() {
+        for action in &tactic.actions {
+            if let Action::Split { pattern, slices } = action {
+                let axis = Axis { name: split_axis(pattern), size: *slices, temporal: true };
+                let axes = mesh.axes.iter().cloned().chain([axis]).collect();
+                let fail =
+                    |message| TacticError { tactic: tactic.name.clone(), number: Some(number), message, hint: None };
+                mesh = Mesh::new(axes).map_err(fail)?;
+            }
+        }
+    }
+    Ok(mesh)
+}
+
+/// The name of the axis that the slices of a split tensor lie along.
+pub(super) fn split_axis(pattern: &Pattern) -> String {
+    let letters = pattern.text().chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
+    format!("split_{}", letters.collect::<String>())
+}

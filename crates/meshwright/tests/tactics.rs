@@ -1,0 +1,222 @@
+//! Tactics: what presets cost where that is known, how they lay programs out, and what is said of it.
+
+use meshwright::lower::{CollectiveKind, Measures, estimate};
+use meshwright::models::Model;
+use meshwright::program::Program;
+use meshwright::shard::Mesh;
+use meshwright::tactics::{self, Partitioned, parse};
+
+/// All-gathers, all-reduces and reduce-scatters.
+type Counts = [usize; 3];
+
+fn build(name: &str, settings: &[(&str, &str)]) -> Program {
+    let mut model = Model::preset(name).expect("a preset");
+    for (key, value) in settings {
+        model.set(key, value).expect("a setting");
+    }
+    model.build().expect("the model is built")
+}
+
+fn partition(program: &Program, mesh: &str, tactics: &str) -> Partitioned {
+    let tactics = parse(tactics).expect("tactics");
+    let mesh = Mesh::parse(mesh).expect("a mesh");
+    tactics::partition(program, &mesh, &tactics, &estimate).expect("the tactics apply")
+}
+
+/// Tactics that are presets, each of an axis.
+fn presets(list: &[(&str, &str)]) -> String {
+    let tactic = |(axis, preset): &(&str, &str)| {
+        format!("[[tactic]]\nname = \"{preset}\"\naxis = \"{axis}\"\npreset = \"{preset}\"\n")
+    };
+    list.iter().map(tactic).collect()
+}
+
+/// What a step costs, without the reduction of the loss.
+fn counts(measures: &Measures) -> Counts {
+    assert_eq!(measures.count(CollectiveKind::AllToAll), 0);
+    assert_eq!(measures.count(CollectiveKind::CollectivePermute), 0);
+    let reduces = measures.count(CollectiveKind::AllReduce) - measures.scalar_collectives;
+    [measures.count(CollectiveKind::AllGather), reduces, measures.count(CollectiveKind::ReduceScatter)]
+}
+
+#[track_caller]
+fn check_counts(program: &Program, schedule: &[((&str, &str), Counts)]) {
+    let tactics: Vec<(&str, &str)> = schedule.iter().map(|(tactic, _)| *tactic).collect();
+    let partitioned = partition(program, "data=2,model=4", &presets(&tactics));
+    let found: Vec<Counts> = partitioned.feedback.iter().map(|feedback| counts(&feedback.measures)).collect();
+    let expected: Vec<Counts> = schedule.iter().map(|(_, counts)| *counts).collect();
+    assert_eq!(found, expected);
+}
+
+const DATA: (&str, &str) = ("data", "data");
+const MEGATRON: (&str, &str) = ("model", "megatron");
+const ZERO2: (&str, &str) = ("data", "zero2");
+const ZERO3: (&str, &str) = ("data", "zero3");
+
+/// Nine parameters a layer, seven of them matrices, and an embedding, a head and a vector outside: every
+/// gradient is reduced, each layer takes four reductions more, and the gradients of matrices are scattered.
+/// With ZeRO-3 all matrices but the embedding are gathered twice.
+#[test]
+fn a_llama_costs_what_its_structure_says() {
+    let program = build("llama2-7b", &[("layers", "4")]);
+    check_counts(&program, &[(DATA, [0, 39, 0]), (MEGATRON, [0, 55, 0]), (ZERO2, [30, 25, 30])]);
+    check_counts(&program, &[(DATA, [0, 39, 0]), (MEGATRON, [0, 55, 0]), (ZERO3, [59, 25, 30])]);
+    check_counts(&program, &[(MEGATRON, [0, 16, 0])]);
+}
+
+/// Nine parameters a layer, four of them matrices, and an embedding and a vector outside.
+#[test]
+fn the_transformers_of_partir_cost_what_their_structure_says() {
+    let t32 = build("t32", &[]);
+    check_counts(&t32, &[(DATA, [0, 290, 0]), (MEGATRON, [0, 418, 0]), (ZERO2, [129, 289, 129])]);
+    check_counts(&t32, &[(MEGATRON, [0, 128, 0])]);
+    let t48 = build("t48", &[]);
+    check_counts(&t48, &[(DATA, [0, 434, 0]), (MEGATRON, [0, 626, 0]), (ZERO2, [193, 433, 193])]);
+}
+
+/// How an argument is stored.
+#[track_caller]
+fn check_stored(program: &Program, partitioned: &Partitioned, name: &str, expected: &str) {
+    let index = program.arguments.iter().position(|argument| argument.name == name).expect("an argument");
+    let local = &partitioned.local;
+    assert_eq!(local.arguments[index].describe(&local.mesh), expected, "{name}");
+}
+
+#[test]
+fn presets_find_tensors_by_what_they_are_for() {
+    let small = [("layers", "2"), ("hidden", "16"), ("heads", "4"), ("kv_heads", "4"), ("ffn", "32"), ("seq", "8")];
+    let small = [&small[..], &[("vocab", "64"), ("batch", "8")]].concat();
+    let program = build("llama2-7b", &small);
+    let check_all = |list: &[(&str, &str)], expected: &[(&str, &str)]| {
+        let partitioned = partition(&program, "data=2,model=4", &presets(list));
+        for (name, sharding) in expected {
+            check_stored(&program, &partitioned, name, sharding);
+        }
+    };
+    let check = |preset, expected: &[(&str, &str)]| check_all(&[preset], expected);
+    check(DATA, &[("batch.tokens", "[{data}, {}]"), ("params.embedding", "[{}, {}]")]);
+    check(("model", "sequence"), &[("batch.tokens", "[{}, {model}]"), ("batch.targets", "[{}, {model}]")]);
+    check(
+        MEGATRON,
+        &[
+            ("params.layers.1.attn.query.weight", "[{}, {model}]"),
+            ("params.layers.1.attn.out.weight", "[{model}, {}]"),
+            ("params.layers.1.mlp.gate.weight", "[{}, {model}]"),
+            ("params.layers.1.mlp.down.weight", "[{model}, {}]"),
+            ("opt.m.layers.1.mlp.down.weight", "[{model}, {}]"),
+            ("params.embedding", "[{}, {}]"),
+        ],
+    );
+    check(("model", "vocab"), &[("params.embedding", "[{model}, {}]"), ("params.head.weight", "[{}, {model}]")]);
+    let state = ("opt.m.layers.0.mlp.up.weight", "[{data}, {}]");
+    check_all(&[DATA, ("data", "zero1")], &[("params.layers.0.mlp.up.weight", "[{}, {}]"), state]);
+    check_all(&[DATA, ZERO2], &[("params.layers.0.mlp.up.weight", "[{}, {}]"), state]);
+    check_all(
+        &[DATA, ZERO3],
+        &[("params.layers.0.mlp.up.weight", "[{data}, {}]"), state, ("params.norm.scale", "[{}]")],
+    );
+}
+
+#[test]
+fn experts_before_data_work_where_they_are_and_after_it_are_gathered() {
+    let small = [("layers", "2"), ("hidden", "16"), ("heads", "4"), ("ffn", "32"), ("seq", "16"), ("vocab", "64")];
+    let small = [&small[..], &[("batch", "8"), ("experts", "8"), ("expert_group", "32")]].concat();
+    let program = build("moe-380m", &small);
+    let expert = ("data", "expert");
+    let gathers_weights = |order: &[(&str, &str)]| {
+        let partitioned = partition(&program, "data=4", &presets(order));
+        check_stored(&program, &partitioned, "params.layers.1.moe.up.weight", "[{data}, {}, {}]");
+        partitioned.explanations.iter().any(|explanation| explanation.reason.starts_with("stored cut by `data`"))
+    };
+    assert!(!gathers_weights(&[expert, DATA]));
+    assert!(gathers_weights(&[DATA, expert]));
+}
+
+#[test]
+fn reshards_are_explained_and_their_bytes_add_up() {
+    let program = build("llama2-7b", &[("layers", "1")]);
+    let partitioned = partition(&program, "data=2,model=4", &presets(&[DATA, MEGATRON, ZERO3]));
+    let moved = partitioned.feedback[2].measures.bytes_moved;
+    let explained: f64 = partitioned.explanations.iter().map(|explanation| explanation.bytes).sum();
+    assert!((moved - explained).abs() < 1e-9 * moved, "{moved} is not {explained}");
+    let reasons: Vec<&str> = partitioned.explanations.iter().map(|explanation| explanation.reason.as_str()).collect();
+    for expected in [
+        "stored cut by `data` (zero3), used whole in dot_general",
+        "dot_general sums over `data`, which cuts the batch (data)",
+        "dot_general sums over `model`, which cuts `params.layers.0.mlp.down.weight` (megatron)",
+        "add joins parts of a sum over `model`, which cuts `params.layers.0.mlp.up.weight` (megatron)",
+    ] {
+        assert!(reasons.contains(&expected), "{expected} is none of {reasons:#?}");
+    }
+}
+
+#[test]
+fn reshards_in_loops_count_once_a_trip() {
+    let text = "
+        func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+          %zero = stablehlo.constant dense<0> : tensor<i32>
+          %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8x8xf32>
+            cond {
+              %five = stablehlo.constant dense<5> : tensor<i32>
+              %1 = stablehlo.compare LT, %i, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+              stablehlo.return %1 : tensor<i1>
+            } do {
+              %one = stablehlo.constant dense<1> : tensor<i32>
+              %1 = stablehlo.add %i, %one : tensor<i32>
+              %2 = stablehlo.dot_general %y, %y, contracting_dims = [1] x [0]
+                : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+              stablehlo.return %1, %2 : tensor<i32>, tensor<8x8xf32>
+            }
+          return %0#1 : tensor<8x8xf32>
+        }";
+    let program = meshwright::import::import(&text.into()).program.expect("a program");
+    let tactics = "[[tactic]]\naxis = \"data\"\ntile = { \"**\" = 0 }\n";
+    let named = {
+        let mut program = program;
+        program.arguments[0].name = "x".to_owned();
+        program
+    };
+    let partitioned = partition(&named, "data=2", tactics);
+    let explained: Vec<f64> = partitioned.explanations.iter().map(|explanation| explanation.bytes).collect();
+    assert_eq!(explained, [5.0 * 128.0]);
+    assert_eq!(partitioned.feedback[0].measures.bytes_moved, 5.0 * 128.0);
+}
+
+#[test]
+fn reshards_in_loops_over_time_count_once_a_step() {
+    let small = [("layers", "2"), ("hidden", "16"), ("heads", "4"), ("kv_heads", "4"), ("ffn", "32"), ("seq", "8")];
+    let program = build("llama2-7b", &[&small[..], &[("vocab", "64"), ("batch", "8")]].concat());
+    let schedule = presets(&[DATA, ("micro", "data"), ZERO3]);
+    let partitioned = partition(&program, "data=2,micro=2@time", &schedule);
+    let explained: f64 = partitioned.explanations.iter().map(|explanation| explanation.bytes).sum();
+    assert_eq!(explained, partitioned.feedback[2].measures.bytes_moved);
+}
+
+#[test]
+fn mistakes_in_files_are_told_with_their_place() {
+    #[track_caller]
+    fn check(text: &str, place: &str, message: &str) {
+        let error = parse(text).unwrap_err();
+        assert_eq!((&text[error.span.clone()], error.message.as_str()), (place, message));
+    }
+    check("[[tactic]]\npreset = \"zero4\"", "\"zero4\"", "there is no preset `zero4`");
+    check("[[tactic]]\ntile = { a = -1 }", "{ a = -1 }", "`-1` is no dimension of `a`");
+    check("[[tactic]]\nsplit = { a = 0 }", "{ a = 0 }", "`0` is no number of slices of `a`");
+    check("[[tactic]]\nname = \"A\"", "[[tactic]]", "the tactic does nothing");
+    check("[[tactic]]\nauto = true", "true", "`auto` needs the planner, which is not there yet");
+}
+
+/// The page on tactics has every key and every preset.
+#[test]
+fn the_reference_is_complete() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/tactics.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    // The reader of files knows its keys and lists them for whoever gets one wrong.
+    let keys = parse("[[tactic]]\nnothing = 1").unwrap_err().message;
+    let keys: Vec<&str> = keys.split('`').skip(3).step_by(2).collect();
+    assert!(keys.len() > 10, "{keys:?}");
+    let presets = tactics::Preset::ALL.iter().map(|(name, _)| *name);
+    for name in keys.into_iter().chain(presets) {
+        assert!(page.contains(&format!("\n| `{name}` |")), "`{name}` has no row in docs/reference/tactics.md");
+    }
+}

@@ -1,0 +1,245 @@
+//! The form that everything after reading works on: times are slots, costs are floats, a node's labels
+//! share the spans over which they use something.
+
+use smallvec::SmallVec;
+
+use crate::problem::{FORBIDDEN, Problem};
+use crate::slots::Slots;
+
+/// What a forbidden combination counts in sums that go on: more than all else together.
+pub(crate) const FORBIDDEN_COST: f64 = 1e30;
+
+/// Integers up to 2^53 are exact in floats, and so are their sums. Infinite is forbidden.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) factors: Vec<Factor>,
+    /// What every assignment costs.
+    pub(crate) constant: f64,
+    /// What may be used in each slot.
+    pub(crate) limits: Vec<i64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) costs: Vec<f64>,
+    pub(crate) uses: Uses,
+}
+
+/// What the labels of a node use: an amount for each span of slots and each label.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// Half-open; they may overlap and repeat.
+    pub(crate) spans: Vec<(u32, u32)>,
+    /// All labels in the first span, then all in the second, and so on.
+    pub(crate) amounts: Vec<i64>,
+}
+
+/// A cost for every combination of labels of its nodes; the last changes fastest.
+#[derive(Clone, Debug)]
+pub(crate) struct Factor {
+    pub(crate) nodes: SmallVec<[u32; 2]>,
+    pub(crate) table: Vec<f64>,
+}
+
+impl Uses {
+    /// The spans with what each label uses there.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = ((u32, u32), &[i64])> {
+        let labels = self.amounts.len().checked_div(self.spans.len()).unwrap_or(1).max(1);
+        self.spans.iter().copied().zip(self.amounts.chunks_exact(labels))
+    }
+
+    /// The spans with what one label uses there.
+    pub(crate) fn of(&self, label: usize) -> impl Iterator<Item = ((u32, u32), i64)> {
+        self.columns().map(move |(span, amounts)| (span, amounts[label]))
+    }
+
+    /// The given labels, in the given order, which may repeat.
+    pub(crate) fn select(&self, labels: &[usize]) -> Uses {
+        let amounts = self.columns().flat_map(|(_, column)| labels.iter().map(|label| column[*label])).collect();
+        Uses { spans: self.spans.clone(), amounts }
+    }
+
+    /// Adds what another node with as many labels uses.
+    pub(crate) fn append(&mut self, mut other: Uses) {
+        self.spans.append(&mut other.spans);
+        self.amounts.append(&mut other.amounts);
+    }
+
+    /// Joins equal spans, and takes out what all labels use alike: the callback gets it.
+    pub(crate) fn tidy(&mut self, mut common: impl FnMut((u32, u32), i64)) {
+        let mut order: Vec<usize> = (0..self.spans.len()).collect();
+        order.sort_by_key(|span| self.spans[*span]);
+        let columns: Vec<((u32, u32), &[i64])> = self.columns().collect();
+        let mut tidy = Uses::default();
+        for same in order.chunk_by(|first, second| columns[*first].0 == columns[*second].0) {
+            let (span, first) = columns[same[0]];
+            let mut sums = first.to_vec();
+            for other in &same[1..] {
+                sums.iter_mut().zip(columns[*other].1).for_each(|(sum, amount)| *sum += amount);
+            }
+            let least = sums.iter().copied().min().unwrap_or(0);
+            if least != 0 {
+                common(span, least);
+            }
+            if sums.iter().any(|sum| *sum != least) {
+                tidy.spans.push(span);
+                tidy.amounts.extend(sums.iter().map(|sum| sum - least));
+            }
+        }
+        *self = tidy;
+    }
+
+    /// Whether one label never uses more than another.
+    pub(crate) fn at_most(&self, label: usize, other: usize) -> bool {
+        if self.columns().all(|(_, column)| column[label] <= column[other]) {
+            return true;
+        }
+        if self.spans.len() == 1 {
+            return false;
+        }
+        // A span in which it uses more may lie inside others in which it uses less.
+        let mut changes: Vec<(u32, i64)> = Vec::with_capacity(2 * self.spans.len());
+        for ((start, end), column) in self.columns() {
+            let difference = column[label] - column[other];
+            if difference != 0 {
+                changes.push((start, difference));
+                changes.push((end, -difference));
+            }
+        }
+        changes.sort_unstable_by_key(|(slot, _)| *slot);
+        let mut now = 0;
+        changes.chunk_by(|first, second| first.0 == second.0).all(|same| {
+            now += same.iter().map(|(_, change)| change).sum::<i64>();
+            now <= 0
+        })
+    }
+}
+
+impl Factor {
+    /// The table as seen from one of its nodes: how many entries there are before a change of its
+    /// label starts over, and how far apart neighboring labels are.
+    pub(crate) fn view(&self, position: usize, nodes: &[Node]) -> View {
+        let inner = self.nodes[position + 1..].iter().map(|node| nodes[*node as usize].costs.len()).product();
+        let labels = nodes[self.nodes[position] as usize].costs.len();
+        let outer = self.nodes[..position].iter().map(|node| nodes[*node as usize].costs.len()).product();
+        View { outer, labels, inner }
+    }
+
+    pub(crate) fn position(&self, node: u32) -> usize {
+        self.nodes.iter().position(|other| *other == node).unwrap_or(0)
+    }
+}
+
+/// See [`Factor::view`]: the entry of a label is at `(outer * labels + label) * inner + inner index`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) outer: usize,
+    pub(crate) labels: usize,
+    pub(crate) inner: usize,
+}
+
+impl View {
+    /// The places of a label's entries, as ranges.
+    pub(crate) fn rows(self, label: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+        (0..self.outer).map(move |outer| {
+            let start = (outer * self.labels + label) * self.inner;
+            start..start + self.inner
+        })
+    }
+}
+
+impl Model {
+    /// The problem as it stands: nodes, labels and edges keep their numbers, edges of fewer than two
+    /// nodes become costs of nodes.
+    pub(crate) fn new(problem: &Problem, slots: &Slots) -> Model {
+        let mut model = Model { limits: slots.limits(), ..Model::default() };
+        for node in &problem.nodes {
+            let costs = node.alternatives.iter().map(|alternative| to_float(alternative.cost)).collect();
+            model.nodes.push(Node { costs, uses: slots.uses(node) });
+        }
+        for edge in &problem.edges {
+            match *edge.nodes {
+                [] => model.constant += edge.costs.first().map_or(0.0, |cost| to_float(*cost)),
+                [node] => {
+                    let costs = &mut model.nodes[node as usize].costs;
+                    costs.iter_mut().zip(&*edge.costs).for_each(|(sum, cost)| *sum += to_float(*cost));
+                }
+                _ => {
+                    let table = edge.costs.iter().map(|cost| to_float(*cost)).collect();
+                    model.factors.push(Factor { nodes: edge.nodes.clone(), table });
+                }
+            }
+        }
+        model
+    }
+
+    /// What an assignment costs.
+    pub(crate) fn cost(&self, labels: &[u32]) -> f64 {
+        let nodes: f64 = self.nodes.iter().zip(labels).map(|(node, label)| node.costs[*label as usize]).sum();
+        let entry = |factor: &Factor| factor.table[self.place(factor, labels)].min(FORBIDDEN_COST);
+        let factors: f64 = self.factors.iter().map(entry).sum();
+        self.constant + nodes + factors
+    }
+
+    /// More than any assignment costs that has nothing forbidden.
+    pub(crate) fn most(&self) -> f64 {
+        let most = |costs: &[f64]| {
+            let finite = costs.iter().copied().filter(|cost| *cost < f64::INFINITY);
+            finite.fold(f64::NEG_INFINITY, f64::max)
+        };
+        let nodes: f64 = self.nodes.iter().map(|node| most(&node.costs)).sum();
+        let factors: f64 = self.factors.iter().map(|factor| most(&factor.table)).sum();
+        self.constant + nodes + factors + 1.0
+    }
+
+    /// What a unit of use is worth at first sight: how far costs differ, by how far uses do.
+    pub(crate) fn exchange_rate(&self) -> f64 {
+        let range = |values: &[f64]| {
+            let finite = values.iter().copied().filter(|value| *value < f64::INFINITY);
+            let (least, most) = finite
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
+            (most - least).max(0.0)
+        };
+        let nodes: f64 = self.nodes.iter().map(|node| range(&node.costs)).sum();
+        let factors: f64 = self.factors.iter().map(|factor| range(&factor.table)).sum();
+        let uses = self.nodes.iter().flat_map(|node| &node.uses.amounts).map(|amount| *amount as f64).sum::<f64>();
+        1e-3 * (nodes + factors + 1.0) / (uses + 1.0)
+    }
+
+    /// Table entries and labels: what a pass over everything costs.
+    pub(crate) fn size(&self) -> usize {
+        let nodes: usize = self.nodes.iter().map(|node| node.costs.len() + node.uses.amounts.len()).sum();
+        nodes + self.factors.iter().map(|factor| factor.table.len()).sum::<usize>() + self.limits.len()
+    }
+
+    /// What an assignment uses in each slot.
+    pub(crate) fn usage(&self, labels: &[u32]) -> Vec<i64> {
+        let mut usage = vec![0; self.limits.len() + 1];
+        for (node, label) in self.nodes.iter().zip(labels) {
+            for ((start, end), amount) in node.uses.of(*label as usize) {
+                usage[start as usize] += amount;
+                usage[end as usize] -= amount;
+            }
+        }
+        usage.pop();
+        let mut now = 0;
+        for used in &mut usage {
+            now += *used;
+            *used = now;
+        }
+        usage
+    }
+
+    /// Where a factor has the entry of an assignment.
+    pub(crate) fn place(&self, factor: &Factor, labels: &[u32]) -> usize {
+        factor
+            .nodes
+            .iter()
+            .fold(0, |place, node| place * self.nodes[*node as usize].costs.len() + labels[*node as usize] as usize)
+    }
+}
+
+fn to_float(cost: i64) -> f64 {
+    if cost == FORBIDDEN { f64::INFINITY } else { cost as f64 }
+}

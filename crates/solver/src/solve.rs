@@ -1,0 +1,304 @@
+//! The search as a whole: rounds in which a tree proves and walkers improve.
+
+use std::sync::Arc;
+
+use crate::chain::Chain;
+use crate::eliminate::Links;
+use crate::evaluate::{Evaluation, evaluate};
+use crate::infeasible::{Infeasible, explain_limits, explain_wipeout};
+use crate::limit::{Deadline, Limit, Meter};
+use crate::model::Model;
+use crate::neighborhood::{Relabeling, Walker};
+use crate::parallel::run_all;
+use crate::prices::label_prices;
+use crate::problem::{Malformed, Problem};
+use crate::slots::Slots;
+use crate::state::State;
+use crate::tree::Tree;
+
+/// How to search.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub limit: Limit,
+    /// How many threads to use. They change how long it takes, not what is found for some work.
+    pub threads: usize,
+    pub seed: u64,
+    /// What is known from before.
+    pub start: Start,
+}
+
+/// What an earlier answer knew, of this problem or of one with other costs.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// Used as far as it breaks no rule.
+    pub assignment: Option<Vec<u32>>,
+    pub prices: Vec<Price>,
+}
+
+/// What a unit of a resource is worth at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    pub resource: u32,
+    pub time: u64,
+    pub price: f64,
+}
+
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Solved(Solution),
+    /// There is no assignment that breaks no rule.
+    Infeasible(Infeasible),
+    /// The search ended before one was found.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub struct Solution {
+    pub assignment: Vec<u32>,
+    pub evaluation: Evaluation,
+    /// No assignment costs less.
+    pub lower_bound: i128,
+    /// What limits cost: prices with which to start again.
+    pub prices: Vec<Price>,
+}
+
+impl Solution {
+    pub fn is_optimal(&self) -> bool {
+        self.lower_bound >= self.evaluation.cost
+    }
+}
+
+/// How far the search is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    pub cost: Option<i128>,
+    pub lower_bound: Option<i128>,
+}
+
+/// How many walkers there are, whatever the number of threads.
+const WALKERS: usize = 6;
+/// Work of one walker in the first round, and at most.
+const FIRST_WORK: f64 = 1e6;
+const MOST_WORK: f64 = 2e7;
+
+/// Searches for the cheapest assignment. `progress` is told after each round.
+pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Progress)) -> Result<Answer, Malformed> {
+    problem.check()?;
+    let deadline = Deadline::new(options.limit);
+    let slots = Slots::new(problem);
+    let chain = match Chain::new(Model::new(problem, &slots)) {
+        Ok(chain) => Arc::new(chain),
+        Err(wipeout) => return Ok(Answer::Infeasible(explain_wipeout(wipeout))),
+    };
+    let mut search = Search::new(problem, &slots, chain, options);
+    let mut work = 0.0;
+    let most_work = match options.limit {
+        Limit::Work(work) => work,
+        Limit::Time(_) => f64::INFINITY,
+    };
+    while !search.tree.is_done() && work < most_work && !deadline.is_over() {
+        work += search.round(options, &deadline);
+        progress(search.progress());
+    }
+    Ok(search.answer(problem, &slots))
+}
+
+struct Search<'a> {
+    problem: &'a Problem,
+    /// The problem as it was reduced first.
+    first: Arc<Chain>,
+    tree: Tree,
+    best: Option<(Vec<u32>, Evaluation)>,
+    /// Where walkers walk: the model, its links, and the assignment they start from.
+    stage: Arc<Chain>,
+    links: Arc<Links>,
+    state: State,
+    rounds: u64,
+    /// What walkers may compute in the next round.
+    walk: f64,
+}
+
+impl<'a> Search<'a> {
+    fn new(problem: &'a Problem, slots: &Slots, chain: Arc<Chain>, options: &Options) -> Search<'a> {
+        let model = chain.model();
+        let prices = chain.carry_prices(&slots.prices(&options.start.prices));
+        let mut search = Search {
+            problem,
+            tree: Tree::new(chain.clone(), prices),
+            best: None,
+            links: Arc::new(Links::new(model)),
+            state: State::new(model, vec![0; model.nodes.len()]),
+            stage: chain.clone(),
+            first: chain,
+            rounds: 0,
+            walk: FIRST_WORK,
+        };
+        if let Some(assignment) = options.start.assignment.clone() {
+            search.offer(assignment);
+        }
+        search
+    }
+
+    /// Takes an assignment of the problem if it is the best so far.
+    fn offer(&mut self, assignment: Vec<u32>) {
+        let Ok(evaluation) = evaluate(self.problem, &assignment) else { return };
+        if self.best.as_ref().is_none_or(|(_, best)| evaluation.cost < best.cost) {
+            self.tree.set_cutoff(evaluation.cost as f64);
+            self.best = Some((assignment, evaluation));
+        }
+    }
+
+    /// One round. What it does depends on nothing but what was before, unless the time runs out.
+    fn round(&mut self, options: &Options, deadline: &Deadline) -> f64 {
+        self.move_to_stage();
+        let model = self.stage.model();
+        let prices = label_prices(model, &self.walking_prices(model));
+        let starts = starts(model);
+        let (links, state) = (&*self.links, &self.state);
+        let tree = &mut self.tree;
+        let tree_work = if tree.is_rooted() { 1.0 } else { 0.3 } * self.walk * WALKERS as f64;
+        let (walk, rounds) = (self.walk, self.rounds);
+        let mut tasks: Vec<Box<dyn FnOnce() -> Done + Send + '_>> = Vec::new();
+        tasks.push(Box::new(move || {
+            let mut meter = Meter::new(tree_work, deadline);
+            tree.advance(&mut meter);
+            Done { work: meter.done, walked: None }
+        }));
+        for walker in 0..WALKERS as u64 {
+            let seed = options.seed ^ ((rounds * WALKERS as u64 + walker) << 20);
+            let (prices, starts) = (&prices, &starts);
+            tasks.push(Box::new(move || {
+                let mut meter = Meter::new(walk, deadline);
+                let mut walker = Walker::new(model, links, prices, starts, state.clone(), seed);
+                walker.walk(&mut meter);
+                Done { work: meter.done, walked: Some((walker.state, walker.changes)) }
+            }));
+        }
+        let done = run_all(options.threads, tasks);
+        let work = done.iter().map(|done| done.work).sum();
+        let walked: Vec<_> = done.into_iter().filter_map(|done| done.walked).collect();
+        self.join(&walked);
+        self.rounds += 1;
+        self.walk = (1.3 * self.walk).min(MOST_WORK);
+        work
+    }
+
+    /// Goes where the tree has reduced the problem to, with the best assignment there is.
+    fn move_to_stage(&mut self) {
+        let moved = !Arc::ptr_eq(&self.stage, &self.tree.stage);
+        if moved {
+            self.stage = self.tree.stage.clone();
+            self.links = Arc::new(Links::new(self.stage.model()));
+        }
+        let model = self.stage.model();
+        if let Some((assignment, _)) = &self.best {
+            self.state = State::new(model, self.stage.restrict(assignment));
+        } else if let Some((chain, labels)) = self.tree.guess.take() {
+            let guess = State::new(model, self.stage.restrict(&chain.expand(&labels)));
+            if moved || self.rounds == 0 || guess.is_nearer_than(&self.state) {
+                self.state = guess;
+            }
+        }
+    }
+
+    /// Prices for walkers. As long as limits are broken, what breaks them costs more every round.
+    fn walking_prices(&self, model: &Model) -> Vec<f64> {
+        let mut prices = self.tree.stage_prices.clone();
+        if self.state.excess > 0 {
+            let unit = model.exchange_rate() * 2_f64.powi(self.rounds.min(40) as i32);
+            for ((price, used), limit) in prices.iter_mut().zip(&self.state.usage).zip(&model.limits) {
+                if used > limit {
+                    *price += unit;
+                }
+            }
+        }
+        prices
+    }
+
+    /// Takes the best that walkers found, and of the others what can be had besides.
+    fn join(&mut self, walked: &[(State, Vec<Relabeling>)]) {
+        let model = self.stage.model();
+        let mut best = self.state.clone();
+        for (state, _) in walked {
+            if state.is_nearer_than(&best) {
+                best.clone_from(state);
+            }
+        }
+        let mut difference = Vec::new();
+        for changes in walked.iter().flat_map(|(_, changes)| changes) {
+            let changes: Vec<(u32, u32)> =
+                changes.iter().copied().filter(|(node, label)| best.labels[*node as usize] != *label).collect();
+            if changes.is_empty() {
+                continue;
+            }
+            let change = best.try_change(model, &self.links, &changes, &mut difference);
+            if best.welcomes(change) {
+                best.apply(&changes, change, &difference);
+            }
+        }
+        self.state = best;
+        for assignment in std::mem::take(&mut self.tree.found) {
+            self.offer(assignment);
+        }
+        if self.state.is_feasible() {
+            let assignment = self.stage.expand(&self.state.labels);
+            self.offer(assignment);
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { cost: self.best.as_ref().map(|(_, best)| best.cost), lower_bound: self.lower_bound() }
+    }
+
+    /// The bound as an integer: costs are integers.
+    fn lower_bound(&self) -> Option<i128> {
+        let cost = self.best.as_ref().map(|(_, best)| best.cost);
+        if self.tree.is_done() {
+            // Beyond 2^53, floats round; what is proven is proven up to that.
+            let rounded = |cost: i128| if cost.abs() < 1 << 53 { 0 } else { cost.abs() >> 40 };
+            return cost.map(|cost| cost - rounded(cost));
+        }
+        let bound = self.tree.bound();
+        let bound = bound.is_finite().then(|| bound.ceil() as i128);
+        match (bound, cost) {
+            (Some(bound), Some(cost)) => Some(bound.min(cost)),
+            _ => bound,
+        }
+    }
+
+    fn answer(self, problem: &Problem, slots: &Slots) -> Answer {
+        let lower_bound = self.lower_bound();
+        let Some((assignment, evaluation)) = self.best else {
+            if self.tree.is_done() {
+                return Answer::Infeasible(explain_limits(problem, slots, &self.first));
+            }
+            return Answer::Unknown;
+        };
+        let prices = self.tree.stage_prices.iter().enumerate().filter(|(_, price)| **price > 0.0);
+        let prices = prices.filter_map(|(slot, price)| {
+            let (resource, time) = slots.place(self.tree.stage.first_slot(slot))?;
+            Some(Price { resource: resource as u32, time, price: *price })
+        });
+        Answer::Solved(Solution {
+            prices: prices.collect(),
+            assignment,
+            lower_bound: lower_bound.unwrap_or(i128::MIN),
+            evaluation,
+        })
+    }
+}
+
+/// What a task of a round came to.
+struct Done {
+    work: f64,
+    walked: Option<(State, Vec<Relabeling>)>,
+}
+
+/// Where the labels of each node begin among those of all.
+fn starts(model: &Model) -> Vec<usize> {
+    let ends = model.nodes.iter().scan(0, |sum, node| {
+        *sum += node.costs.len();
+        Some(*sum)
+    });
+    std::iter::once(0).chain(ends).collect()
+}

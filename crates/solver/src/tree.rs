@@ -1,0 +1,228 @@
+//! Branch and bound: relax, refute labels, reduce, and where that does not settle it, split.
+
+use std::sync::Arc;
+
+use crate::chain::Chain;
+use crate::limit::Meter;
+use crate::model::{FORBIDDEN_COST, Model};
+use crate::prices::Ascent;
+
+/// A search tree that is worked on for a while at a time.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// What is left to do; the last is next.
+    open: Vec<Part>,
+    active: Option<Active>,
+    /// No assignment below this cost remains outside of what is left to do.
+    settled: f64,
+    /// The whole problem as far as it has been reduced, with its prices: where others search.
+    pub(crate) stage: Arc<Chain>,
+    pub(crate) stage_prices: Vec<f64>,
+    /// Feasible assignments of the first model, each cheaper than the one before.
+    pub(crate) found: Vec<Vec<u32>>,
+    /// Labels that looked best last, for whoever has none.
+    pub(crate) guess: Option<(Arc<Chain>, Vec<u32>)>,
+    /// The cost below which assignments are looked for.
+    cutoff: f64,
+    /// Whether `cutoff` is the cost of an assignment.
+    is_real: bool,
+}
+
+/// A part of the problem: some labels are excluded.
+#[derive(Debug)]
+struct Part {
+    chain: Arc<Chain>,
+    prices: Vec<f64>,
+    bound: f64,
+    depth: u32,
+}
+
+#[derive(Debug)]
+struct Active {
+    part: Part,
+    ascent: Ascent,
+}
+
+/// What became of a part.
+enum Fate {
+    /// It goes on.
+    Open(Part),
+    /// No assignment in it is cheaper than the cutoff.
+    Closed,
+}
+
+impl Tree {
+    pub(crate) fn new(chain: Arc<Chain>, prices: Vec<f64>) -> Tree {
+        let cutoff = chain.model().most();
+        let part = Part { chain: chain.clone(), prices: prices.clone(), bound: f64::NEG_INFINITY, depth: 0 };
+        Tree {
+            open: vec![part],
+            active: None,
+            settled: f64::INFINITY,
+            stage: chain,
+            stage_prices: prices,
+            found: Vec::new(),
+            guess: None,
+            cutoff,
+            is_real: false,
+        }
+    }
+
+    /// A cost that an assignment has: from now on, cheaper ones are looked for.
+    pub(crate) fn set_cutoff(&mut self, cost: f64) {
+        if !self.is_real || cost < self.cutoff {
+            self.cutoff = cost;
+            self.is_real = true;
+        }
+    }
+
+    /// No assignment costs less.
+    pub(crate) fn bound(&self) -> f64 {
+        let active = self.active.iter().map(|active| active.part.bound.max(active.ascent.bound));
+        self.open.iter().map(|part| part.bound).chain(active).fold(self.settled, f64::min)
+    }
+
+    /// Nothing is left to do.
+    pub(crate) fn is_done(&self) -> bool {
+        self.open.is_empty() && self.active.is_none()
+    }
+
+    /// Whether the whole problem is still being relaxed for the first time.
+    pub(crate) fn is_rooted(&self) -> bool {
+        self.active.iter().all(|active| active.part.depth == 0) && self.open.len() < 2
+    }
+
+    /// Works until the meter says stop.
+    pub(crate) fn advance(&mut self, meter: &mut Meter<'_>) {
+        while !meter.is_over() {
+            let Some(mut active) = self.active.take().or_else(|| self.activate()) else { return };
+            let size = active.part.chain.model().size();
+            self.relax(&mut active);
+            meter.add(3.0 * size as f64);
+            if active.ascent.bound > self.cutoff - 1.0 {
+                self.settled = self.settled.min(active.ascent.bound);
+                continue;
+            }
+            let is_root = active.part.depth == 0;
+            if !active.ascent.is_done(self.cutoff, is_root) {
+                self.active = Some(active);
+                continue;
+            }
+            meter.add(12.0 * size as f64);
+            self.settle(active);
+        }
+    }
+
+    /// Takes the next part, unless it is known to be of no use.
+    fn activate(&mut self) -> Option<Active> {
+        loop {
+            let part = self.open.pop()?;
+            if part.bound > self.cutoff - 1.0 {
+                self.settled = self.settled.min(part.bound);
+                continue;
+            }
+            let model = part.chain.model();
+            // What is used beyond the common part is never negative.
+            if model.limits.iter().any(|limit| *limit < 0) {
+                continue;
+            }
+            let reach = (part.bound > f64::NEG_INFINITY).then(|| (0.1 * (self.cutoff - part.bound)).max(1.0));
+            let ascent = Ascent::new(model, part.prices.clone(), reach);
+            return Some(Active { part, ascent });
+        }
+    }
+
+    /// One step of the relaxation, and a look at the assignment that comes with it.
+    fn relax(&mut self, active: &mut Active) {
+        let model = active.part.chain.model();
+        let (pass, excess) = active.ascent.step(model, self.is_real.then_some(self.cutoff));
+        if active.part.depth == 0 {
+            self.stage_prices.clone_from(&active.ascent.best_prices);
+        }
+        if pass.cost < FORBIDDEN_COST / 2.0 && excess == 0 && pass.cost < self.cutoff {
+            self.found.push(active.part.chain.expand(&pass.labels));
+            self.set_cutoff(pass.cost);
+        }
+        if !self.is_real {
+            self.guess = Some((active.part.chain.clone(), pass.labels));
+        }
+    }
+
+    /// The relaxation has come to its end: reduce what it refuted, or split.
+    fn settle(&mut self, mut active: Active) {
+        let model = active.part.chain.model();
+        let is_root = active.part.depth == 0;
+        // Others search in the whole problem, where the best assignment so far must remain.
+        let cutoff = if is_root { self.cutoff } else { self.cutoff - 1.0 };
+        let labels: usize = model.nodes.iter().map(|node| node.costs.len()).sum();
+        let refuted = active.ascent.refuted(model, cutoff);
+        let worthwhile = refuted.len() * 50 > labels;
+        if worthwhile {
+            if let Fate::Open(part) = restricted(&active, refuted.iter().copied()) {
+                if is_root {
+                    self.stage = part.chain.clone();
+                    self.stage_prices.clone_from(&part.prices);
+                }
+                self.open.push(part);
+            }
+            return;
+        }
+        let Some((node, low)) = split(model, &active.ascent) else {
+            // One label for every node: the assignment was looked at already.
+            return;
+        };
+        let count = model.nodes[node as usize].costs.len() as u32;
+        let halves = [true, false].map(|keep_low| {
+            let gone = (0..count).filter(|label| low.contains(label) != keep_low).map(|label| (node, label));
+            restricted(&active, gone)
+        });
+        for half in halves {
+            if let Fate::Open(mut part) = half {
+                part.depth += 1;
+                self.open.push(part);
+            }
+        }
+    }
+}
+
+/// A part without some of its labels. It starts from the messages and prices of the whole.
+fn restricted(active: &Active, gone: impl Iterator<Item = (u32, u32)>) -> Fate {
+    let chain = &active.part.chain;
+    match chain.without(active.ascent.relaxation.moved(chain.model()), gone) {
+        Err(_) => Fate::Closed,
+        Ok(chain) => Fate::Open(Part {
+            prices: chain.carry_prices(active.ascent.relaxation.prices()),
+            chain: Arc::new(chain),
+            bound: active.ascent.bound.max(active.part.bound),
+            depth: active.part.depth,
+        }),
+    }
+}
+
+/// The node to split at, and some of its labels: those that use little, if what it uses is in question.
+fn split(model: &Model, ascent: &Ascent) -> Option<(u32, Vec<u32>)> {
+    let mut best: Option<(f64, u32, Vec<u32>)> = None;
+    let prices = ascent.label_prices(model);
+    for (index, node) in model.nodes.iter().enumerate() {
+        if node.costs.len() < 2 {
+            continue;
+        }
+        let labels = ascent.relaxation.first[index]..ascent.relaxation.first[index + 1];
+        let (shares, prices) = (&ascent.shares[labels.clone()], &prices[labels.clone()]);
+        let excess = &ascent.relaxation.excess[labels];
+        let favorite = (0..shares.len()).max_by(|first, second| {
+            shares[*first].total_cmp(&shares[*second]).then(excess[*second].total_cmp(&excess[*first]))
+        })?;
+        let mean: f64 = shares.iter().zip(prices).map(|(share, price)| share * price).sum();
+        let spread: f64 = shares.iter().zip(prices).map(|(share, price)| share * (price - mean).abs()).sum();
+        let second = (0..excess.len()).filter(|label| *label != favorite).map(|label| excess[label]);
+        let second = second.fold(f64::INFINITY, f64::min);
+        let score = spread + (1.0 - shares[favorite]) * second.max(1.0) + 1e-6 / (1.0 + second);
+        if best.as_ref().is_none_or(|(most, ..)| score > *most) {
+            let low: Vec<u32> = (0..prices.len() as u32).filter(|label| prices[*label as usize] <= mean).collect();
+            let low = if low.is_empty() || low.len() == prices.len() { vec![favorite as u32] } else { low };
+            best = Some((score, index as u32, low));
+        }
+    }
+    best.map(|(_, node, low)| (node, low))
+}
