@@ -65,8 +65,22 @@ impl Generator {
         results.dedup();
         for (index, value) in results.into_iter().enumerate() {
             self.builder.result(format!("result.{index}"), value);
+            self.replace_argument(index, value);
         }
         self.builder.program.compact()
+    }
+
+    /// Some results are the next values of arguments, and stored as those are.
+    fn replace_argument(&mut self, result: usize, value: ValueId) {
+        let chosen = self.random.chance(30);
+        let program = &mut self.builder.program;
+        let arguments = &program.regions[program.body].arguments;
+        let fits = |&index: &usize| {
+            program.ty(arguments[index]) == program.ty(value) && program.arguments[index].alias.is_none()
+        };
+        if let Some(index) = (0..arguments.len()).find(fits).filter(|_| chosen) {
+            program.arguments[index].alias = Some(result);
+        }
     }
 
     pub(crate) fn dtype(&self, entry: Entry) -> DType {
