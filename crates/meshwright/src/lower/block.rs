@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::Reason;
 use super::emit::Emitter;
 use crate::program::{Op, OpId, RegionId, ValueId, Values};
-use crate::shard::{Piece, Sharding};
+use crate::shard::{Piece, Sharding, is_tie};
 
 impl Emitter<'_, '_, '_> {
     /// The whole program.
@@ -47,12 +47,9 @@ impl Emitter<'_, '_, '_> {
     /// A result comes out in some form; what is not meant to stay partial is finished at once.
     fn made(&mut self, old: ValueId, new: ValueId, sharding: &Sharding, by: OpId) -> Result<(), String> {
         let lies = self.in_entered_loops(self.layout.sharding(old));
-        let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
         // A sum over time is finished after its loop, and a tile put into another place.
-        let is_pending =
-            |made: &[Piece], lies: &[Piece]| made.iter().any(|piece| is_temporal(piece) && !lies.contains(piece));
-        let is_waiting = is_pending(&sharding.partial, &lies.partial)
-            || sharding.dims.iter().zip(&lies.dims).any(|(made, lies)| is_pending(made, lies));
+        let is_pending = |&piece: &Piece| self.mesh.is_temporal(piece) && !lies.partial.contains(&piece);
+        let is_waiting = sharding.partial.iter().any(is_pending) || self.moves_tile(sharding, &lies);
         self.define(old, new, sharding.clone());
         if sharding.partial != lies.partial && !is_waiting {
             self.get(old, &lies, Reason::Made { by })?;
@@ -76,8 +73,8 @@ impl Emitter<'_, '_, '_> {
         let operation = &self.old.ops[op];
         let chooser = self.get(operation.operands[0], &Sharding::whole(0), Reason::Read { by: op })?;
         let mut regions: SmallVec<[RegionId; 2]> = SmallVec::new();
-        for &region in &operation.regions {
-            regions.push(self.inner(region, &operation.results, op)?);
+        for index in 0..operation.regions.len() {
+            regions.push(self.inner(op, index)?);
         }
         let results = self.apply_all(operation.op.clone(), &[chooser], &regions)?;
         self.define_all(&operation.results, &results);
@@ -90,16 +87,16 @@ impl Emitter<'_, '_, '_> {
         for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
             operands.push(self.get(operand, layout.sharding(result), Reason::Read { by: op })?);
         }
-        let condition = self.inner(operation.regions[0], &[], op)?;
-        let body = self.inner(operation.regions[1], &operation.results, op)?;
+        let condition = self.inner(op, 0)?;
+        let body = self.inner(op, 1)?;
         let results = self.apply_all(Op::While, &operands, &[condition, body])?;
         self.define_all(&operation.results, &results);
         Ok(())
     }
 
-    /// Writes a region whose results lie as `like` lie, or whole where that is empty.
-    fn inner(&mut self, region: RegionId, like: &[ValueId], op: OpId) -> Result<RegionId, String> {
-        let (layout, old) = (self.layout, &self.old.regions[region]);
+    /// Writes a region of a branch or loop.
+    fn inner(&mut self, op: OpId, index: usize) -> Result<RegionId, String> {
+        let (layout, old) = (self.layout, &self.old.regions[self.old.ops[op].regions[index]]);
         let new = self.open();
         for &argument in &old.arguments {
             let sharding = layout.sharding(argument).clone();
@@ -109,16 +106,25 @@ impl Emitter<'_, '_, '_> {
         }
         self.ops(&old.ops)?;
         let mut results = Vec::new();
-        for (index, &result) in old.results.iter().enumerate() {
-            let sharding = match like.get(index) {
-                Some(&value) => layout.sharding(value).clone(),
-                None => Sharding::whole(self.old.shape(result).len()),
-            };
-            results.push(self.get(result, &sharding, Reason::Read { by: op })?);
+        for (result, &value) in old.results.iter().enumerate() {
+            results.push(self.get(value, &self.given(op, index, result), Reason::Read { by: op })?);
         }
         self.new.regions[new].results = results;
         self.close();
         Ok(new)
+    }
+
+    /// How a region gives back a result: as the op has it, and where the op has none, whole.
+    pub(super) fn given(&self, op: OpId, index: usize, result: usize) -> Sharding {
+        let operation = &self.old.ops[op];
+        let is_condition = matches!(operation.op, Op::While) && index == 0;
+        match operation.results.get(result).filter(|_| is_tie(&operation.op) && !is_condition) {
+            Some(&value) => self.layout.sharding(value).clone(),
+            None => {
+                let value = self.old.regions[operation.regions[index]].results[result];
+                Sharding::whole(self.old.shape(value).len())
+            }
+        }
     }
 
     fn define_all(&mut self, old: &[ValueId], new: &[ValueId]) {

@@ -22,9 +22,7 @@ pub(super) fn find_unlevel(emitter: &Emitter<'_, '_, '_>) -> Option<(OpId, Piece
         for &op in &controls {
             let mut inside = FxHashSet::default();
             emitter.collect_inside(op, &mut inside);
-            let regions = &emitter.old.ops[op].regions;
-            let is_needed_early = regions.iter().any(|&region| emitter.needs_early(axis, region, &inside));
-            if is_needed_early {
+            if emitter.needs_early(axis, op, &inside) {
                 return Some((op, PieceSet::of(&emitter.mesh.pieces(axis))));
             }
         }
@@ -45,19 +43,20 @@ impl Emitter<'_, '_, '_> {
         }
     }
 
-    /// Whether a region needs something whole that is made inside as a tile or a sum over an axis.
-    fn needs_early(&self, axis: usize, region: RegionId, inside: &FxHashSet<ValueId>) -> bool {
-        let region = &self.old.regions[region];
+    /// Whether a branch or loop needs something whole that is made inside of it as a tile or a sum over
+    /// an axis.
+    fn needs_early(&self, axis: usize, op: OpId, inside: &FxHashSet<ValueId>) -> bool {
         let is_early =
             |value: ValueId, wanted: &Sharding| inside.contains(&value) && !self.lies_on_axis_as(axis, value, wanted);
-        let reads_early = |&op: &OpId| {
-            let operation = &self.old.ops[op];
-            let inner = |&region: &RegionId| self.needs_early(axis, region, inside);
-            self.reads(op).iter().any(|(value, wanted)| is_early(*value, wanted))
-                || is_tie(&operation.op) && operation.regions.iter().any(inner)
+        let reads_early = |&inner: &OpId| {
+            self.reads(inner).iter().any(|(value, wanted)| is_early(*value, wanted))
+                || is_tie(&self.old.ops[inner].op) && self.needs_early(axis, inner, inside)
         };
-        region.ops.iter().any(reads_early)
-            || region.results.iter().any(|&result| is_early(result, self.layout.sharding(result)))
+        self.old.ops[op].regions.iter().enumerate().any(|(index, &region)| {
+            let region = &self.old.regions[region];
+            let gives_early = |(result, &value): (usize, &ValueId)| is_early(value, &self.given(op, index, result));
+            region.ops.iter().any(reads_early) || region.results.iter().enumerate().any(gives_early)
+        })
     }
 
     /// Whether a value is made with the same cuts along an axis as are wanted. Whole values can be
@@ -259,9 +258,10 @@ impl Emitter<'_, '_, '_> {
     /// What a sum is reduced to in every trip, where its reductions are not left for after the loop.
     fn reduced_in_loop(&self, value: ValueId, lies: &Sharding, axis: usize) -> Sharding {
         let wanted = self.in_entered_loops(self.layout.sharding(value));
+        let (cut, eager) = (wanted.cut(), self.layout.eager);
         let becomes_cut =
-            lies.partial.iter().any(|&piece| wanted.cut().contains(piece) && self.layout.eager.contains(piece));
-        if !becomes_cut || !wanted.partial.is_empty() {
+            |&piece: &Piece| !self.mesh.is_temporal(piece) && cut.contains(piece) && eager.contains(piece);
+        if !lies.partial.iter().any(becomes_cut) || !wanted.partial.is_empty() || self.moves_tile(lies, &wanted) {
             return lies.clone();
         }
         let partial = lies.partial.iter().copied().filter(|&piece| self.mesh.axis_of(piece) == axis).collect();
@@ -277,12 +277,7 @@ impl Emitter<'_, '_, '_> {
         let (_, lies) = self.made_here(value)?;
         let wanted = self.in_entered_loops(self.layout.sharding(value)).finished();
         let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
-        let is_pending = lies
-            .dims
-            .iter()
-            .zip(&wanted.dims)
-            .any(|(made, wanted)| made.iter().any(|piece| is_temporal(piece) && !wanted.contains(piece)));
-        if is_pending || lies.partial.is_empty() || lies.partial.iter().any(is_temporal) {
+        if self.moves_tile(&lies, &wanted) || lies.partial.is_empty() || lies.partial.iter().any(is_temporal) {
             return Ok(());
         }
         let by = self.maker(value);
@@ -291,10 +286,16 @@ impl Emitter<'_, '_, '_> {
         Ok(())
     }
 
+    /// Whether a tile in time would have to go to another place, which it can only after its loop.
+    pub(super) fn moves_tile(&self, made: &Sharding, lies: &Sharding) -> bool {
+        let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
+        made.dims.iter().zip(&lies.dims).any(|(made, lies)| made != lies && made.iter().any(is_temporal))
+    }
+
     /// A sharding without tiles of loops that are not being written.
     pub(super) fn in_entered_loops(&self, lies: &Sharding) -> Sharding {
         let is_here =
-            |piece: &Piece| !self.mesh.is_temporal(*piece) || self.entered.contains(&self.mesh.axis_of(*piece));
+            |piece: &Piece| !self.mesh.is_temporal(*piece) || self.counter(self.mesh.axis_of(*piece)).is_some();
         let mut here = lies.clone();
         for pieces in here.dims.iter_mut() {
             let keep = pieces.iter().take_while(|piece| is_here(piece)).count();
@@ -398,37 +399,33 @@ impl Emitter<'_, '_, '_> {
             };
             self.read(value, wanted, &mut found);
         }
-        for &region in &operation.regions {
-            self.reads_inside(region, is_tie(&operation.op), &mut found);
+        for index in 0..operation.regions.len() {
+            self.reads_inside(op, index, &mut found);
         }
         found
     }
 
-    /// What a region reads from outside of it.
-    fn reads_inside(&self, region: RegionId, is_control: bool, found: &mut Vec<(ValueId, Sharding)>) {
-        let region = &self.old.regions[region];
+    /// What a region of an op reads from outside of it.
+    fn reads_inside(&self, op: OpId, index: usize, found: &mut Vec<(ValueId, Sharding)>) {
+        let operation = &self.old.ops[op];
+        let region = &self.old.regions[operation.regions[index]];
         let first = found.len();
         let mut own: FxHashSet<ValueId> = region.arguments.iter().copied().collect();
         for &inner in &region.ops {
             own.extend(&self.old.ops[inner].results);
-            match is_control {
-                true => found.extend(self.reads(inner)),
-                // A function of scalars reads scalars whole.
-                false => {
-                    found.extend(
-                        self.old.ops[inner]
-                            .operands
-                            .iter()
-                            .map(|&value| (value, Sharding::whole(self.old.shape(value).len()))),
-                    );
-                    for &nested in &self.old.ops[inner].regions {
-                        self.reads_inside(nested, false, found);
-                    }
-                }
+            if is_tie(&operation.op) {
+                found.extend(self.reads(inner));
+                continue;
+            }
+            // A function of scalars reads scalars whole.
+            let whole = |&value: &ValueId| (value, Sharding::whole(self.old.shape(value).len()));
+            found.extend(self.old.ops[inner].operands.iter().map(whole));
+            for nested in 0..self.old.ops[inner].regions.len() {
+                self.reads_inside(inner, nested, found);
             }
         }
-        for &result in &region.results {
-            self.read(result, self.layout.sharding(result).clone(), found);
+        for (result, &value) in region.results.iter().enumerate() {
+            self.read(value, self.given(op, index, result), found);
         }
         let outer = found.split_off(first).into_iter().filter(|(value, _)| !own.contains(value));
         found.extend(outer.collect::<Vec<_>>());
@@ -458,7 +455,8 @@ impl Emitter<'_, '_, '_> {
         let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
         let is_tile = |pieces: &[Piece]| pieces.iter().any(on_axis);
         let same_tile = |made: &[Piece], wanted: &[Piece]| made == wanted || !is_tile(made) && !is_tile(wanted);
-        is_tile(&made.partial) == is_tile(&wanted.partial)
-            && made.dims.iter().zip(&wanted.dims).all(|(made, wanted)| same_tile(made, wanted))
+        let same_sum = is_tile(&made.partial) == is_tile(&wanted.partial)
+            && (!is_tile(&made.partial) || made.reduction == wanted.reduction);
+        same_sum && made.dims.iter().zip(&wanted.dims).all(|(made, wanted)| same_tile(made, wanted))
     }
 }

@@ -125,7 +125,10 @@ impl Strategy {
             let is_full = |&outer: &FactorId| {
                 mesh.product(&self.factors[usize::from(outer)]) == rule.factors[usize::from(outer)].size
             };
-            if !factors[..position].iter().all(is_full) {
+            // Nothing is cut from slices in time.
+            let is_in_time =
+                |&outer: &FactorId| self.factors[usize::from(outer)].iter().any(|&piece| mesh.is_temporal(piece));
+            if !factors[..position].iter().all(is_full) || factors[..position].iter().any(is_in_time) {
                 return Err(Refusal::Inner);
             }
         }
