@@ -47,21 +47,43 @@ PARAMETERS = {"llama_bf16": "working"}
 BATCH = {"decode": "prompt"}
 
 
-# A step is an axis and what it cuts: patterns of names, and the dimension.
+# A step is a tactic: a table as files of tactics have them.
 
 
 def data(sample):
-    return "data", {BATCH.get(sample, "batch.**"): 0}
+    return {"axis": "data", "tile": {BATCH.get(sample, "batch.**"): 0}}
+
+
+def microbatches(sample):
+    """What a device has of the batch in parts, one after the other."""
+    return data(sample) | {"axis": "micro"}
 
 
 def megatron(sample):
     parameters = PARAMETERS.get(sample, "parameters")
-    return "model", {f"{parameters}.**.{name}": dim for name, dim in WEIGHTS[sample].items()}
+    return {"axis": "model", "tile": {f"{parameters}.**.{name}": dim for name, dim in WEIGHTS[sample].items()}}
 
 
 def stored_apart(sample):
     """Whatever is not cut yet is cut where it is stored, as ZeRO-3 does."""
-    return "data", {f"{PARAMETERS.get(sample, 'parameters')}.**": "first"}
+    return {"axis": "data", "tile": {f"{PARAMETERS.get(sample, 'parameters')}.**": "first"}}
+
+
+def experts(sample):
+    return {"axis": "data", "tile": {"parameters.**.experts.up": 0, "parameters.**.experts.down": 0}}
+
+
+def computed_again(sample):
+    return {"remat": ["**"]}
+
+
+def split(sample):
+    """The embedding a slice at a time."""
+    return {"split": {"parameters.embedding": 4}}
+
+
+def preset(axis, name):
+    return lambda sample: {"axis": axis, "preset": name}
 
 
 SCHEDULES = {
@@ -74,10 +96,18 @@ SCHEDULES = {
     "data, megatron and zero3": ("data=2,model=4", [data, megatron, stored_apart]),
     # Most batches have four examples, so they are cut by a part of the axis, and parameters by all of it.
     "parts of an axis": ("data=8", [data, stored_apart]),
+    "accumulation": ("data=2,model=4,micro=2@time", [data, microbatches, megatron]),
+    # Gradients are scattered and parameters gathered in every part of the batch.
+    "accumulation and zero3": ("data=2,model=4,micro=2@time", [data, microbatches, preset("data", "zero3")]),
+    "remat": ("data=2,model=4", [data, megatron, computed_again, stored_apart]),
+    "accumulation and remat": ("data=2,model=4,micro=2@time", [data, microbatches, megatron, computed_again]),
 }
+# Ways for some samples only.
+EXPERTS = {"experts": ("data=4,model=2", [experts, data, megatron])}
+SPLIT = {"split": ("data=2,model=4", [split, data, megatron])}
 
 
 def schedule(name, sample):
     """The mesh and the steps."""
-    mesh, steps = SCHEDULES[name]
+    mesh, steps = (SCHEDULES | EXPERTS | SPLIT)[name]
     return mesh, [step(sample) for step in steps]

@@ -72,6 +72,44 @@ fn the_transformers_of_partir_cost_what_their_structure_says() {
     check_counts(&t32, &[(MEGATRON, [0, 128, 0])]);
     let t48 = build("t48", &[]);
     check_counts(&t48, &[(DATA, [0, 434, 0]), (MEGATRON, [0, 626, 0]), (ZERO2, [193, 433, 193])]);
+    check_counts(&t48, &[(MEGATRON, [0, 192, 0])]);
+}
+
+/// PartIR gathers once more: here the lookup and the head, which read the same embedding in the forward
+/// pass, share what was gathered.
+#[test]
+fn zero3_gathers_every_matrix_once_a_pass() {
+    check_counts(&build("t32", &[]), &[(DATA, [0, 290, 0]), (MEGATRON, [0, 418, 0]), (ZERO3, [258, 289, 129])]);
+}
+
+/// Two reductions a layer and step, in a loop of 1,536 steps.
+#[test]
+fn a_decoding_loop_reduces_in_every_step() {
+    check_counts(&build("it32", &[]), &[(MEGATRON, [0, 2 * 32 * 1536, 0])]);
+}
+
+/// Of 334 parameters 122 have two dimensions or more. 13 of these are read in the forward pass alone:
+/// the biases of 11 joint projections, and the weights of the two layers that nothing trained comes
+/// before.
+#[test]
+fn a_unet_costs_what_its_structure_says() {
+    let program = build("unet", &[]);
+    let parameters = program.arguments.iter().filter(|argument| argument.name.starts_with("params.")).count();
+    assert_eq!(parameters, 334);
+    check_counts(&program, &[(DATA, [0, 334, 0]), (ZERO2, [122, 334 - 122, 122])]);
+    check_counts(&program, &[(DATA, [0, 334, 0]), (ZERO3, [2 * 122 - 13, 334 - 122, 122])]);
+}
+
+/// Edges are cut, nodes are on every device. The 14 parameters of each of 25 functions of edges have
+/// their gradients reduced; each of 24 rounds adds up messages, and the gradients of what messages
+/// were made of.
+#[test]
+fn a_graph_network_cut_by_edges_reduces_what_nodes_receive() {
+    let program = build("gns", &[]);
+    let partitioned = partition(&program, "data=4", &presets(&[DATA]));
+    assert_eq!(counts(&partitioned.feedback[0].measures), [0, 25 * 14 + 24 * 2, 0]);
+    check_stored(&program, &partitioned, "batch.edges", "[{data}, {}]");
+    check_stored(&program, &partitioned, "batch.nodes", "[{}, {}]");
 }
 
 /// How an argument is stored.
@@ -130,6 +168,18 @@ fn experts_before_data_work_where_they_are_and_after_it_are_gathered() {
     };
     assert!(!gathers_weights(&[expert, DATA]));
     assert!(gathers_weights(&[DATA, expert]));
+}
+
+/// Tokens go to their experts and back, and so do their gradients; one exchange more brings the
+/// gradient of the weights of the combination.
+#[test]
+fn tokens_are_exchanged_with_experts_and_never_gathered() {
+    for (name, layers) in [("moe-380m", 4), ("mixtral-8x7b", 32)] {
+        let partitioned = partition(&build(name, &[]), "data=8", &presets(&[("data", "expert"), DATA]));
+        let measures = &partitioned.feedback[1].measures;
+        let found = [CollectiveKind::AllToAll, CollectiveKind::AllGather].map(|kind| measures.count(kind));
+        assert_eq!(found, [5 * layers, 0], "{name}");
+    }
 }
 
 #[test]

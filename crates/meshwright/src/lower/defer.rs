@@ -157,13 +157,15 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: Op
         let op = Some(op);
         return Some(Open { op, lies: own, strategy, joined, partial_price: 0.0, finished_price, finish_here: true });
     }
-    let (joined, partial, reduction) = joined(layout, open, op)?;
+    let Join { joined, spread, partial, reduction } = joined(layout, open, op)?;
     let strategy = strategy.without(rule, &layout.mesh, PieceSet::of(&partial));
     let mut lies = strategy.result(rule, &layout.mesh, &rule.results[0]);
     lies.partial = partial;
     lies.reduction = reduction;
     let opened = || joined.iter().filter_map(|operand| open[operand.index()].as_ref());
-    let partial_price = opened().map(|node| node.partial_price).sum::<f64>();
+    let spreading = spread.iter().map(|&index| spread_price(layout, ways, op, index, &strategy, &lies));
+    let spreading = spreading.sum::<Option<f64>>()?;
+    let partial_price = opened().map(|node| node.partial_price).sum::<f64>() + spreading;
     let before = opened().map(|node| node.finished_price).sum::<f64>();
     let here = partial_price + ways.price(ty, &lies, layout.sharding(result))?;
     let finish_here = here < before;
@@ -171,37 +173,65 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: Op
     Some(Open { op: Some(op), lies, strategy, joined, partial_price, finished_price, finish_here })
 }
 
-/// The operands that an op can carry on partial, the pieces and the reduction.
-fn joined(layout: &Layout<'_>, open: &[Option<Open>], op: OpId) -> Option<(SmallVec<[ValueId; 2]>, Pieces, Reduction)> {
+/// What an op can carry on partial.
+struct Join {
+    /// The operands that are partial.
+    joined: SmallVec<[ValueId; 2]>,
+    /// The places of those that are not, which join as a part on one device.
+    spread: SmallVec<[u16; 2]>,
+    partial: Pieces,
+    reduction: Reduction,
+}
+
+fn joined(layout: &Layout<'_>, open: &[Option<Open>], op: OpId) -> Option<Join> {
     let operands = &layout.program.ops[op].operands;
     let node = |index: usize| open[operands[index].index()].as_ref();
     let first = (0..operands.len()).find(|&index| node(index).is_some_and(|node| node.op.is_some()))?;
-    let lies = &node(first)?.lies;
-    let carry = layout.rule(op).carry(first, lies.reduction)?;
-    let mut joined = SmallVec::new();
+    let Sharding { partial, reduction, .. } = node(first)?.lies.clone();
+    let carry = layout.rule(op).carry(first, reduction)?;
+    let mut join = Join { joined: SmallVec::new(), spread: SmallVec::new(), partial, reduction };
     for &index in &carry.operands {
         let operand = operands[usize::from(index)];
         match node(usize::from(index)) {
-            Some(other) if other.op.is_none() && lies.reduction == Reduction::Sum => joined.push(operand),
-            Some(other) if other.lies.partial == lies.partial && other.lies.reduction == lies.reduction => {
-                joined.push(operand);
+            Some(other) if other.op.is_none() && reduction == Reduction::Sum => join.joined.push(operand),
+            Some(other) if other.lies.partial == join.partial && other.lies.reduction == reduction => {
+                join.joined.push(operand);
             }
             Some(_) => return None,
-            // What is not partial joins as a part on one device, which costs little where it is
-            // small and whole.
-            None if can_spread(layout, operand, &lies.partial) => {}
+            None if can_spread(layout, operand, &join.partial) => join.spread.push(index),
             None => return None,
         }
     }
     // An op that reads a value twice is two readers.
-    let distinct = joined.iter().enumerate().all(|(index, value)| !joined[..index].contains(value));
-    distinct.then(|| (joined, lies.partial.clone(), lies.reduction))
+    let distinct = join.joined.iter().enumerate().all(|(index, value)| !join.joined[..index].contains(value));
+    distinct.then_some(join)
 }
 
-/// Whether an operand can stand beside partial ones: a constant, or a scalar.
+/// Whether an operand that is not partial can stand beside partial ones. A part of a sum over time is
+/// made where the sum is, so that only constants and scalars are there in every trip.
 fn can_spread(layout: &Layout<'_>, operand: ValueId, pieces: &[Piece]) -> bool {
     let is_used = layout.sharding(operand).used().intersects(PieceSet::of(pieces));
-    layout.is_free(operand) || layout.program.ty(operand).elements() == 1 && !is_used
+    let in_time = pieces.iter().any(|&piece| layout.mesh.is_temporal(piece));
+    layout.is_free(operand) || !is_used && (!in_time || layout.program.ty(operand).elements() == 1)
+}
+
+/// What it takes to make an operand partial.
+fn spread_price(
+    layout: &Layout<'_>,
+    ways: &mut Ways<'_>,
+    op: OpId,
+    index: u16,
+    strategy: &Strategy,
+    lies: &Sharding,
+) -> Option<f64> {
+    let operand = layout.program.ops[op].operands[usize::from(index)];
+    if layout.is_free(operand) {
+        return Some(0.0);
+    }
+    let rule = layout.rule(op);
+    let mut wanted = strategy.sharding(rule, &layout.mesh, &rule.operands[usize::from(index)]);
+    (wanted.partial, wanted.reduction) = (lies.partial.clone(), lies.reduction);
+    ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted)
 }
 
 fn settle_operands(layout: &mut Layout<'_>, open: &mut [Option<Open>], op: OpId) {
