@@ -39,8 +39,7 @@ def run_tool(program, model, tiles, emit):
 
 
 def written(step):
-    axis, tiles = step
-    return f"{axis}:{','.join(f'{pattern}={dim}' for pattern, dim in tiles.items())}"
+    return f"{step['axis']}:{','.join(f'{pattern}={dim}' for pattern, dim in step['tile'].items())}"
 
 
 def seeded(text, seeds):

@@ -98,18 +98,17 @@ impl<'a> Summary<'a> {
         let program = &model.program;
         let file = || path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let name = if program.name.is_empty() { file() } else { program.name.clone() };
-        let pairs = program.state_pairs();
-        let classes = program.argument_classes(&pairs);
+        let anatomy = program.anatomy();
         Summary {
             name,
             model,
             operations: operations(program),
-            arguments: argument_classes(program, &classes),
-            classes,
-            results: result_classes(program, &pairs),
+            arguments: argument_classes(program, &anatomy.classes),
+            results: result_classes(program, &anatomy.next),
+            classes: anatomy.classes,
             layers: layers(program),
             loops: loops(program),
-            pairs,
+            pairs: anatomy.next,
         }
     }
 

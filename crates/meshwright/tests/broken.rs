@@ -86,8 +86,7 @@ fn survive_and_print(text: &str) -> Imported {
 /// Asks a program for everything that does not fail, or not but for its size.
 #[track_caller]
 fn ask(program: &Program, text: &str) {
-    let pairs = program.state_pairs();
-    assert_eq!(program.argument_classes(&pairs).len(), program.arguments.len(), "{}", excerpt(text));
+    assert_eq!(program.anatomy().classes.len(), program.arguments.len(), "{}", excerpt(text));
     for repeat in program.repeats() {
         assert!(repeat.count > 1, "{repeat:?} in {}", excerpt(text));
     }

@@ -4,11 +4,43 @@ use std::time::{Duration, Instant};
 
 use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
 use meshwright::models::{Family, Loss, Model, PRESETS, parameter_count};
-use meshwright::program::{DType, Op, Operation, ResultInfo, ValueId};
+use meshwright::program::{ArgumentClass, DType, Op, Operation, Phase, ResultInfo, ValueId};
 
 #[track_caller]
 fn preset(name: &str) -> Model {
     Model::preset(name).expect("the preset is there")
+}
+
+/// The builder writes scopes, dataflow finds phases: the two must agree.
+#[test]
+fn phases_are_those_that_the_builder_wrote() {
+    for row in PRESETS.iter().filter(|row| row.family != Family::Decode) {
+        let mut model = preset(row.name);
+        model.settings.layers = model.settings.layers.min(2);
+        let program = model.build().expect("a preset's settings go together");
+        let anatomy = program.anatomy();
+        for &op in &program.body().ops {
+            let operation = &program.ops[op];
+            let scope = &program.locations[operation.location].scope;
+            let phase = anatomy.phase(op);
+            let agrees = if scope.starts_with("update") {
+                phase == Phase::Update
+            } else if scope.starts_with("transpose(") {
+                // Where gradients end in a conversion, it is the optimizer's.
+                phase == Phase::Backward || phase == Phase::Update && matches!(operation.op, Op::Convert { .. })
+            } else {
+                // The gradient of the loss is 1, and running statistics are no part of it.
+                let is_seed = phase == Phase::Backward && operation.operands.is_empty();
+                phase == Phase::Forward || is_seed || phase == Phase::Update && row.family == Family::Resnet
+            };
+            assert!(agrees, "{}: {} in `{scope}` is {phase:?}", row.name, operation.op.name());
+        }
+        let parameters = anatomy.classes.iter().zip(&anatomy.gradients);
+        for (index, (class, gradient)) in parameters.enumerate() {
+            let is_parameter = *class == ArgumentClass::Parameter;
+            assert_eq!(gradient.is_some(), is_parameter, "{}: {}", row.name, program.arguments[index].name);
+        }
+    }
 }
 
 #[test]
@@ -19,8 +51,8 @@ fn every_preset_builds_a_program_that_verifies() {
         model.settings.layers = model.settings.layers.min(2);
         let program = model.build().expect("a preset's settings go together");
         program.verify().expect("a built program is well formed");
-        let pairs = program.state_pairs();
-        for (argument, pair) in program.arguments.iter().zip(&pairs) {
+        let anatomy = program.anatomy();
+        for (argument, pair) in program.arguments.iter().zip(&anatomy.next) {
             // Decoding only reads its parameters.
             let is_state = row.family != Family::Decode
                 && ["params.", "opt.", "state."].iter().any(|prefix| argument.name.starts_with(prefix));

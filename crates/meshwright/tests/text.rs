@@ -144,10 +144,10 @@ fn show_loops(source: &str) -> Result<String, Failed> {
 
 fn show_state(source: &str) -> Result<String, Failed> {
     let program = program(source)?;
-    let pairs = program.state_pairs();
+    let anatomy = program.anatomy();
     let mut text = String::new();
-    for (index, class) in program.argument_classes(&pairs).into_iter().enumerate() {
-        let next = pairs[index].map_or(String::new(), |result| format!(" -> result {result}"));
+    for (index, class) in anatomy.classes.iter().enumerate() {
+        let next = anatomy.next[index].map_or(String::new(), |result| format!(" -> result {result}"));
         writeln!(text, "{}: {class:?}{next}", program.arguments[index].name)?;
     }
     Ok(text)

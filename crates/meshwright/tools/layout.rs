@@ -11,7 +11,8 @@
 //! - `shardings`: JSON with the tiles, and the shardings of arguments, results and matrix products that
 //!   follow from them,
 //! - `numbered`: the model itself, with the number of each op as its location,
-//! - `seconds`: the least time that the shardings take, and that they and lowering take.
+//! - `seconds`: the least time that the shardings take, that they and lowering take, and that a schedule
+//!   of three presets takes with the costs of the program after each.
 
 #![expect(clippy::print_stdout, reason = "a tool prints what it makes")]
 
@@ -25,7 +26,7 @@ use meshwright::import::import;
 use meshwright::lower::{estimate, lower_layout};
 use meshwright::program::{AttentionForm, Id, Location, Op, PrintOptions, Program, ValueId, print};
 use meshwright::shard::{Layout, Mesh, Piece};
-use meshwright::tactics::Pattern;
+use meshwright::tactics::{Pattern, parse, partition};
 
 const ROUNDS: usize = 10;
 
@@ -65,16 +66,27 @@ fn lay_out<'p>(program: &'p Program, mesh: &Mesh, tiles: &[String]) -> Result<(L
 }
 
 fn seconds(program: &Program, mesh: &Mesh, tiles: &[String]) -> Result<String, Box<dyn Error>> {
-    let (mut spread, mut all) = (Duration::MAX, Duration::MAX);
+    let (mut spread, mut all, mut schedule) = (Duration::MAX, Duration::MAX, Duration::MAX);
+    let tactics = parse(SCHEDULE).map_err(|error| error.message)?;
     for _ in 0..ROUNDS {
         let start = Instant::now();
         let (layout, _) = lay_out(program, mesh, tiles)?;
         spread = spread.min(start.elapsed());
         lower_layout(&layout, &estimate)?;
         all = all.min(start.elapsed());
+        let start = Instant::now();
+        partition(program, mesh, &tactics, &estimate).map_err(|error| error.message)?;
+        schedule = schedule.min(start.elapsed());
     }
-    Ok(format!("{} {}", spread.as_secs_f64(), all.as_secs_f64()))
+    Ok(format!("{} {} {}", spread.as_secs_f64(), all.as_secs_f64(), schedule.as_secs_f64()))
 }
+
+const SCHEDULE: &str = r#"
+    tactic = [
+      { axis = "data", preset = "data" },
+      { axis = "model", preset = "megatron" },
+      { axis = "data", preset = "zero3" },
+    ]"#;
 
 struct Arguments {
     model: String,

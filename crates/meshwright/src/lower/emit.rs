@@ -3,7 +3,6 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::phase::forward_ops;
 use super::reshard::{Move, Step, Ways};
 use super::{Reason, Reshard};
 use crate::program::{
@@ -24,8 +23,6 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     versions: Vec<SmallVec<[Version; 2]>>,
     /// In which scope an old value was made.
     homes: Vec<u32>,
-    /// Which old ops the loss depends on.
-    forward: Vec<bool>,
     /// The old op under way.
     pub(super) op: OpId,
     pub(super) location: LocationId,
@@ -74,7 +71,6 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             scopes: vec![body],
             versions: vec![SmallVec::new(); old.values.len()],
             homes: vec![0; old.values.len()],
-            forward: forward_ops(old),
             op: OpId::from_index(0),
             location: Program::UNKNOWN_LOCATION,
             channel: 0,
@@ -215,7 +211,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
     /// Whether a reshard serves the forward pass.
     fn phase(&self, reason: Reason) -> bool {
         match reason {
-            Reason::Made { by } | Reason::Read { by } => self.forward[by.index()],
+            Reason::Made { by } | Reason::Read { by } => self.layout.anatomy.is_forward(by),
             Reason::Stored { .. } => false,
         }
     }

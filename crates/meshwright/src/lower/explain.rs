@@ -25,7 +25,6 @@ struct Explainer<'l, 'p> {
     layout: &'l Layout<'p>,
     program: &'p Program,
     tactics: &'l [&'l str],
-    classes: Vec<ArgumentClass>,
     /// Per result of the program, the argument whose next value it is.
     stored_like: Vec<Option<usize>>,
     /// Per value, the argument that it is but for its form.
@@ -38,24 +37,14 @@ struct Explainer<'l, 'p> {
 impl<'l, 'p> Explainer<'l, 'p> {
     fn new(layout: &'l Layout<'p>, tactics: &'l [&'l str]) -> Explainer<'l, 'p> {
         let program = layout.program;
-        let pairs = program.state_pairs();
         let mut stored_like = vec![None; program.results.len()];
-        for (argument, result) in pairs.iter().enumerate() {
+        for (argument, result) in layout.anatomy.next.iter().enumerate() {
             if let Some(result) = *result {
                 stored_like[result] = Some(argument);
             }
         }
         let (trips, homes) = trips(program);
-        Explainer {
-            layout,
-            program,
-            tactics,
-            classes: program.argument_classes(&pairs),
-            stored_like,
-            sources: sources(layout),
-            trips,
-            homes,
-        }
+        Explainer { layout, program, tactics, stored_like, sources: sources(layout), trips, homes }
     }
 
     fn explanation(&self, reshard: &Reshard) -> Explanation {
@@ -194,7 +183,8 @@ impl<'l, 'p> Explainer<'l, 'p> {
         let operand = self.program.ops[op].operands[operand];
         let tactic = self.tactic(operand, piece);
         // Of inputs it matters more which dimension it is.
-        let stored = self.sources[operand.index()].filter(|&argument| self.classes[argument] != ArgumentClass::Input);
+        let stored = self.sources[operand.index()]
+            .filter(|&argument| self.layout.anatomy.classes[argument] != ArgumentClass::Input);
         if let Some(argument) = stored {
             return format!(", which cuts {}{tactic}", self.argument(argument));
         }
@@ -244,7 +234,7 @@ impl<'l, 'p> Explainer<'l, 'p> {
         self.program.body().arguments.iter().enumerate().find_map(|(index, &argument)| {
             let dims = &self.layout.sharding(argument).dims;
             let dim = dims.iter().position(|pieces| pieces.contains(&piece))?;
-            let is_input = self.classes[index] == ArgumentClass::Input;
+            let is_input = self.layout.anatomy.classes[index] == ArgumentClass::Input;
             (is_input && self.layout.cause(argument, piece) == Some(cause)).then_some((index, dim))
         })
     }

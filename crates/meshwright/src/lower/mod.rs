@@ -8,7 +8,6 @@ mod explain;
 mod measure;
 mod operand;
 mod ops;
-mod phase;
 mod reshard;
 mod stablehlo;
 mod steps;
@@ -18,9 +17,10 @@ pub use defer::defer;
 pub use estimate::{CollectiveKind, estimate, sent_bytes};
 pub use explain::{Explanation, explain};
 pub use measure::{Measures, collective, measure};
-pub(crate) use phase::forward_ops;
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
 pub use stablehlo::stablehlo;
+
+use std::borrow::Cow;
 
 use crate::program::{OpId, Program, ValueId};
 use crate::shard::{Layout, Mesh, PieceSet, Sharding};
@@ -64,19 +64,18 @@ pub enum Reason {
 /// Decides where partial values are finished and writes the program that each device runs. Loops
 /// that cannot be cut in time as the layout says run whole. Gives the layout with what was decided.
 pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout<'p>, LocalProgram), String> {
-    let mut layout = layout.clone();
-    let mesh = layout.mesh.clone();
-    let mut ways = Ways::new(&mesh, price);
+    let mut ways = Ways::new(&layout.mesh, price);
     let mut stripped: Vec<(OpId, PieceSet)> = Vec::new();
+    let mut start = Cow::Borrowed(layout);
     loop {
-        let mut decided = layout.clone();
+        let mut decided = start.clone().into_owned();
         defer(&mut decided, &mut ways);
         match unlevel(&decided, &mut ways) {
             Some(loose) if stripped.contains(&loose) => {
                 return Err(format!("{} cannot be cut in time, nor run whole", loose.0));
             }
             Some((op, pieces)) => {
-                layout.strip(op, pieces);
+                start.to_mut().strip(op, pieces);
                 stripped.push((op, pieces));
             }
             None => {
@@ -111,8 +110,8 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
 fn stored_results(layout: &Layout<'_>, arguments: &[Sharding]) -> Vec<Sharding> {
     let program = layout.program;
     let mut results: Vec<Sharding> = program.body().results.iter().map(|&value| layout.stored(value)).collect();
-    for (argument, result) in program.state_pairs().into_iter().enumerate() {
-        if let Some(result) = result {
+    for (argument, result) in layout.anatomy.next.iter().enumerate() {
+        if let &Some(result) = result {
             results[result] = arguments[argument].clone();
         }
     }

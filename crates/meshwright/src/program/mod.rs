@@ -1,5 +1,6 @@
 //! The Program: a typed SSA tensor program with one closed set of ops.
 
+mod anatomy;
 mod build;
 mod compact;
 mod copy;
@@ -15,6 +16,7 @@ mod types;
 mod unroll;
 mod verify;
 
+pub use anatomy::{Anatomy, Phase};
 pub use copy::{Copier, CopyRegion};
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};

@@ -550,6 +550,14 @@ pub struct Window {
 }
 
 impl Op {
+    /// Whether every element of a result is made of the elements in the same place of the operands.
+    pub fn is_elementwise(&self) -> bool {
+        matches!(
+            self,
+            Op::Binary(_) | Op::Clamp | Op::Convert { .. } | Op::OptimizationBarrier | Op::Select | Op::Unary(_)
+        )
+    }
+
     /// The name in the text form. An attention and its gradient print expanded or as a custom call,
     /// so their names here are ours alone.
     pub fn name(&self) -> &str {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Definition, Id, Op, OpId, Program, RegionId, ValueId};
+use super::{Definition, Id, OpId, Program, RegionId, ValueId};
 
 /// What an argument is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ impl Program {
     /// Pairs are found by path first: subtrees of the arguments and of the results with the same
     /// names and types below them, the largest first. Then by aliasing. What is left pairs where one
     /// result is computed from one argument element by element, beside a loss.
-    pub fn state_pairs(&self) -> Vec<Option<usize>> {
+    pub(super) fn state_pairs(&self) -> Vec<Option<usize>> {
         let mut pairing = Pairing {
             program: self,
             results: vec![None; self.arguments.len()],
@@ -37,7 +37,7 @@ impl Program {
     }
 
     /// What each argument is for, given the state pairs.
-    pub fn argument_classes(&self, pairs: &[Option<usize>]) -> Vec<ArgumentClass> {
+    pub(super) fn argument_classes(&self, pairs: &[Option<usize>]) -> Vec<ArgumentClass> {
         let paired: FxHashSet<usize> = pairs.iter().flatten().copied().collect();
         let body = self.body();
         let losses = body.results.iter().enumerate().filter(|(index, _)| !paired.contains(index));
@@ -187,7 +187,7 @@ fn elementwise_sources(program: &Program, result: usize) -> BTreeSet<usize> {
             Definition::Argument { .. } => {}
             Definition::Result { op, .. } => {
                 let operation = &program.ops[op];
-                if !is_elementwise(&operation.op) || seen.len() > MAXIMUM_HISTORY {
+                if !operation.op.is_elementwise() || seen.len() > MAXIMUM_HISTORY {
                     continue;
                 }
                 for &operand in &operation.operands {
@@ -199,10 +199,6 @@ fn elementwise_sources(program: &Program, result: usize) -> BTreeSet<usize> {
         }
     }
     sources
-}
-
-fn is_elementwise(op: &Op) -> bool {
-    matches!(op, Op::Binary(_) | Op::Clamp | Op::Convert { .. } | Op::OptimizationBarrier | Op::Select | Op::Unary(_))
 }
 
 /// For every value, whether one of `targets` depends on it.

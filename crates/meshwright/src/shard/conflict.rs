@@ -82,9 +82,8 @@ impl Layout<'_> {
     fn derived_from_state(&self) -> Vec<bool> {
         let program = self.program;
         let mut derived = vec![false; program.values.len()];
-        let classes = program.argument_classes(&program.state_pairs());
-        for (&argument, class) in program.body().arguments.iter().zip(classes) {
-            derived[argument.index()] = class != ArgumentClass::Input;
+        for (&argument, class) in program.body().arguments.iter().zip(&self.anatomy.classes) {
+            derived[argument.index()] = *class != ArgumentClass::Input;
         }
         for &op in self.ops() {
             let operation = &program.ops[op];

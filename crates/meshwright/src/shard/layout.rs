@@ -11,13 +11,15 @@ use super::rule::{FactorId, Kind, Rule};
 use super::rules::rule;
 use super::sharding::{Reduction, Sharding};
 use super::strategy::Strategy;
-use crate::program::{Id, Op, OpId, Program, RegionId, ValueId};
+use crate::program::{Anatomy, Id, Op, OpId, Program, RegionId, ValueId};
 
 /// Shardings and strategies under way. Decisions are added, never undone.
 #[derive(Clone, Debug)]
 pub struct Layout<'p> {
     pub program: &'p Program,
     pub mesh: Mesh,
+    /// What the parts of the program are for.
+    pub anatomy: Arc<Anatomy>,
     /// Ops in program order that have a strategy or tie values: those of the body and of branches and
     /// loops, not those of scalar functions such as a reduction's.
     pub(super) order: Arc<Vec<OpId>>,
@@ -75,6 +77,7 @@ impl<'p> Layout<'p> {
         Layout {
             program,
             mesh,
+            anatomy: Arc::new(program.anatomy()),
             strategies: rules.iter().map(Strategy::whole).collect(),
             shardings: program.values.iter().map(|(_, value)| Sharding::whole(value.ty.rank())).collect(),
             users: Arc::new(Users::new(program, &order, &representatives)),

@@ -3,23 +3,22 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Pattern;
-use crate::lower::forward_ops;
-use crate::program::{Copier, Id, Op, OpId, Program, RegionId, Type, ValueId};
+use crate::program::{Anatomy, Copier, Id, Op, OpId, Program, RegionId, Type, ValueId};
 
 /// The program with what the scopes compute computed again where the backward pass first needs it,
 /// behind a barrier that keeps engines from merging the two. What other scopes read is kept.
 pub(super) fn remat(program: &Program, patterns: &[&Pattern]) -> Program {
-    let groups = find_groups(program, patterns);
-    if groups.is_empty() {
+    if patterns.is_empty() {
         return program.clone();
     }
+    let anatomy = program.anatomy();
+    let groups = find_groups(program, &anatomy, patterns);
     let mut copier = Copier::new(program);
     let body = copier.new.body;
-    let forward = forward_ops(program);
-    let mut again = Again { groups, values: FxHashMap::default() };
+    let mut again = Again { anatomy: &anatomy, groups, values: FxHashMap::default() };
     copier.copy_arguments(program.body, body);
     for &op in &program.body().ops {
-        if forward[op.index()] {
+        if anatomy.is_forward(op) {
             copy(&mut copier, op, body);
         } else {
             again.copy_backward(&mut copier, op, body);
@@ -35,14 +34,15 @@ struct Group {
     read: FxHashSet<ValueId>,
 }
 
-/// Ops of the forward pass by the instance of the scope that they are in, such as `layers/0`.
-fn find_groups(program: &Program, patterns: &[&Pattern]) -> Vec<Group> {
-    let forward = forward_ops(program);
+/// Ops of the forward pass by the instance of the scope that they are in, such as `layers/0`, as far
+/// as the backward pass needs what they make.
+fn find_groups(program: &Program, anatomy: &Anatomy, patterns: &[&Pattern]) -> Vec<Group> {
     let mut numbers: FxHashMap<String, usize> = FxHashMap::default();
     let mut members: Vec<Vec<OpId>> = Vec::new();
+    let mut group_of: Vec<Option<usize>> = vec![None; program.ops.len()];
     for &op in &program.body().ops {
         // Constants are kept: there is nothing to them.
-        if !forward[op.index()] || program.ops[op].operands.is_empty() {
+        if !anatomy.is_forward(op) || program.ops[op].operands.is_empty() {
             continue;
         }
         let scope = &program.locations[program.ops[op].location].scope;
@@ -52,31 +52,26 @@ fn find_groups(program: &Program, patterns: &[&Pattern]) -> Vec<Group> {
             members.push(Vec::new());
         }
         members[number].push(op);
+        group_of[op.index()] = Some(number);
     }
-    members.iter().filter_map(|ops| needed(program, &forward, ops)).collect()
-}
-
-/// The part of a group that the backward pass needs, if it needs any.
-fn needed(program: &Program, forward: &[bool], ops: &[OpId]) -> Option<Group> {
-    let inside: FxHashSet<OpId> = ops.iter().copied().collect();
-    let made: FxHashSet<ValueId> = ops.iter().flat_map(|&op| program.ops[op].results.iter().copied()).collect();
+    let mut read: Vec<FxHashSet<ValueId>> = vec![FxHashSet::default(); members.len()];
     let mut kept: FxHashSet<ValueId> = program.body().results.iter().copied().collect();
-    let mut read: FxHashSet<ValueId> = FxHashSet::default();
     for &op in &program.body().ops {
-        let is_forward = forward[op.index()];
-        if is_forward && inside.contains(&op) {
-            continue;
-        }
         for value in reads(program, op) {
-            if made.contains(&value) {
-                if is_forward {
-                    kept.insert(value)
-                } else {
-                    read.insert(value)
-                };
+            let made_in = program.producer(value).and_then(|maker| group_of[maker.index()]);
+            match made_in {
+                Some(group) if !anatomy.is_forward(op) => _ = read[group].insert(value),
+                Some(_) if made_in != group_of[op.index()] => _ = kept.insert(value),
+                _ => {}
             }
         }
     }
+    let groups = members.iter().zip(read);
+    groups.filter_map(|(ops, read)| needed(program, ops, read, &kept)).collect()
+}
+
+/// The part of a group that the backward pass needs, if it needs any.
+fn needed(program: &Program, ops: &[OpId], mut read: FxHashSet<ValueId>, kept: &FxHashSet<ValueId>) -> Option<Group> {
     read.retain(|value| !kept.contains(value));
     // Backward from what is read to what it takes, as far as that is not kept.
     let mut wanted = read.clone();
@@ -119,12 +114,13 @@ fn copy_region(copier: &mut Copier<'_>, from: RegionId, to: RegionId) {
 }
 
 /// Groups that are still to be computed again, and the values that have been.
-struct Again {
+struct Again<'a> {
+    anatomy: &'a Anatomy,
     groups: Vec<Group>,
     values: FxHashMap<ValueId, ValueId>,
 }
 
-impl Again {
+impl Again<'_> {
     /// Copies an op of the backward pass, which reads what was computed again.
     fn copy_backward(&mut self, copier: &mut Copier<'_>, op: OpId, to: RegionId) {
         let read = reads(copier.old, op);
@@ -194,9 +190,8 @@ impl Again {
     /// computed again before it is there.
     fn fence(&self, copier: &mut Copier<'_>, values: &[ValueId], reader: OpId, to: RegionId) -> Vec<ValueId> {
         let program = copier.old;
-        let forward = forward_ops(program);
         let is_gradient = |value: &&ValueId| {
-            is_in_body(program, **value) && program.producer(**value).is_some_and(|op| !forward[op.index()])
+            is_in_body(program, **value) && program.producer(**value).is_some_and(|op| !self.anatomy.is_forward(op))
         };
         let gradient = program.ops[reader].operands.iter().find(is_gradient).map(|&value| copier.value(value));
         let operands: Vec<ValueId> = values.iter().copied().chain(gradient).collect();

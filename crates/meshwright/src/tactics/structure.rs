@@ -1,16 +1,17 @@
 //! What tensors are for, found from how they are used.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashSet;
 
-use crate::lower::forward_ops;
-use crate::program::{ArgumentClass, Id, Op, OpId, Program, ValueId};
+use crate::program::{Anatomy, ArgumentClass, Id, Op, OpId, Program, ValueId};
 use crate::shard::{FactorId, Kind, Labels, Layout, Rule};
 
 /// What a preset wants to know of a program.
 pub(super) struct Structure<'p> {
     pub(super) program: &'p Program,
     pub(super) classes: Vec<ArgumentClass>,
-    forward: Vec<bool>,
+    anatomy: Arc<Anatomy>,
     /// Per value, whether it is a parameter, perhaps converted or reordered.
     weights: Vec<bool>,
     readers: Vec<Vec<(OpId, usize)>>,
@@ -26,7 +27,7 @@ pub(super) struct Place {
 impl<'p> Structure<'p> {
     pub(super) fn new(layout: &Layout<'p>) -> Structure<'p> {
         let program = layout.program;
-        let mut classes = program.argument_classes(&program.state_pairs());
+        let mut classes = layout.anatomy.classes.clone();
         let mut origins = vec![None; program.values.len()];
         for (index, &argument) in program.body().arguments.iter().enumerate() {
             origins[argument.index()] = Some(index);
@@ -51,7 +52,7 @@ impl<'p> Structure<'p> {
         }
         let is_parameter = |&index: &usize| classes[index] == ArgumentClass::Parameter;
         let weights = origins.iter().map(|origin| origin.filter(is_parameter).is_some()).collect();
-        Structure { program, forward: forward_ops(program), weights, readers, classes }
+        Structure { program, anatomy: layout.anatomy.clone(), weights, readers, classes }
     }
 
     pub(super) fn arguments(&self, class: ArgumentClass) -> Vec<ValueId> {
@@ -69,7 +70,7 @@ impl<'p> Structure<'p> {
         for &op in layout.ops() {
             let operation = &self.program.ops[op];
             let multiplies = matches!(operation.op, Op::Convolution(_) | Op::DotGeneral(_));
-            if !multiplies || !self.forward[op.index()] {
+            if !multiplies || !self.anatomy.is_forward(op) {
                 continue;
             }
             for (index, &operand) in operation.operands.iter().enumerate() {
@@ -92,7 +93,7 @@ impl<'p> Structure<'p> {
             let Place { value, dim } = seen[next];
             next += 1;
             for &(op, operand) in &self.readers[value.index()] {
-                if !self.forward[op.index()] {
+                if !self.anatomy.is_forward(op) {
                     continue;
                 }
                 match self.pass(layout, op, operand, dim) {

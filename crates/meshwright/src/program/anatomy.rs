@@ -1,0 +1,282 @@
+//! What the parts of a training step are for, found from dataflow once for everybody.
+
+use rustc_hash::FxHashMap;
+
+use super::{ArgumentClass, Definition, Id, Op, OpId, Program, RegionId, ValueId};
+
+/// What arguments, results and ops are for.
+#[derive(Clone, Debug)]
+pub struct Anatomy {
+    /// For each argument, the number of the result that is its next value.
+    pub next: Vec<Option<usize>>,
+    pub classes: Vec<ArgumentClass>,
+    /// For each parameter, its gradient as the backward pass leaves it.
+    pub gradients: Vec<Option<ValueId>>,
+    /// For every op, also inside of regions.
+    phases: Vec<Phase>,
+}
+
+/// When in a step an op runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// A loss depends on it. Where there is no loss, everything is forward.
+    Forward,
+    /// A gradient depends on it, and no loss.
+    Backward,
+    /// All else: the optimizer, statistics, metrics.
+    Update,
+}
+
+impl Program {
+    /// A loss is a scalar result that is no argument's next value.
+    pub fn anatomy(&self) -> Anatomy {
+        let next = self.state_pairs();
+        let classes = self.argument_classes(&next);
+        let losses = losses(self, &next);
+        if losses.is_empty() {
+            let gradients = vec![None; self.arguments.len()];
+            return Anatomy { next, classes, gradients, phases: vec![Phase::Forward; self.ops.len()] };
+        }
+        let forward = Dependencies::of(self, &losses);
+        let gradients = gradients(self, &next, &classes, &forward);
+        let found: Vec<ValueId> = gradients.iter().flatten().copied().collect();
+        let backward = Dependencies::of(self, &found);
+        let phase = |op: OpId| match (forward.ops[op.index()], backward.ops[op.index()]) {
+            (true, _) => Phase::Forward,
+            (false, true) => Phase::Backward,
+            (false, false) => Phase::Update,
+        };
+        let phases = self.ops.ids().map(phase).collect();
+        Anatomy { next, classes, gradients, phases }
+    }
+}
+
+impl Anatomy {
+    pub fn phase(&self, op: OpId) -> Phase {
+        self.phases[op.index()]
+    }
+
+    pub fn is_forward(&self, op: OpId) -> bool {
+        self.phase(op) == Phase::Forward
+    }
+}
+
+fn losses(program: &Program, next: &[Option<usize>]) -> Vec<ValueId> {
+    let mut is_state = vec![false; program.results.len()];
+    next.iter().flatten().for_each(|&result| is_state[result] = true);
+    let is_loss = |&(index, &value): &(usize, &ValueId)| {
+        let ty = program.ty(value);
+        !is_state[index] && ty.rank() == 0 && ty.dtype.is_float()
+    };
+    program.body().results.iter().enumerate().filter(is_loss).map(|(_, &value)| value).collect()
+}
+
+/// Everything that some values depend on.
+struct Dependencies {
+    values: Vec<bool>,
+    ops: Vec<bool>,
+}
+
+impl Dependencies {
+    fn of(program: &Program, targets: &[ValueId]) -> Dependencies {
+        let (values, ops) = (vec![false; program.values.len()], vec![false; program.ops.len()]);
+        let mut found = Dependencies { values, ops };
+        found.need(targets);
+        found.mark(program, program.body);
+        found
+    }
+
+    fn need(&mut self, values: &[ValueId]) {
+        values.iter().for_each(|value| self.values[value.index()] = true);
+    }
+
+    /// Walks backwards, so that every use is seen before its definition.
+    fn mark(&mut self, program: &Program, region: RegionId) {
+        for &op in program.regions[region].ops.iter().rev() {
+            let operation = &program.ops[op];
+            if !operation.results.iter().any(|result| self.values[result.index()]) {
+                continue;
+            }
+            self.ops[op.index()] = true;
+            match operation.op {
+                Op::While => self.mark_loop(program, op),
+                Op::Case | Op::If => {
+                    self.need(&operation.operands);
+                    for &region in &operation.regions {
+                        self.pass(&operation.results, &program.regions[region].results);
+                        self.mark(program, region);
+                    }
+                }
+                _ => {
+                    self.need(&operation.operands);
+                    for &region in &operation.regions {
+                        self.need(&program.regions[region].results);
+                        self.mark(program, region);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a trip makes of a carried value may depend on others: those are needed too, until nothing
+    /// new is.
+    fn mark_loop(&mut self, program: &Program, op: OpId) {
+        let operation = &program.ops[op];
+        let [condition, body] = operation.regions[..] else { return };
+        self.need(&program.regions[condition].results);
+        self.mark(program, condition);
+        loop {
+            self.pass(&program.regions[condition].arguments, &operation.results);
+            self.pass(&program.regions[body].arguments, &operation.results);
+            self.pass(&operation.results, &program.regions[body].results);
+            self.mark(program, body);
+            let is_new = |(argument, result): (&ValueId, &ValueId)| {
+                self.values[argument.index()] && !self.values[result.index()]
+            };
+            if !program.regions[body].arguments.iter().zip(&operation.results).any(is_new) {
+                break;
+            }
+        }
+        self.pass(&operation.results, &operation.operands);
+    }
+
+    /// What is needed of the first is needed of the second.
+    fn pass(&mut self, from: &[ValueId], to: &[ValueId]) {
+        for (from, to) in from.iter().zip(to) {
+            self.values[to.index()] |= self.values[from.index()];
+        }
+    }
+}
+
+/// The gradient of every parameter: what its update reads that is of its shape and owes nothing to
+/// the optimizer; of several such values the one made first.
+fn gradients(
+    program: &Program,
+    next: &[Option<usize>],
+    classes: &[ArgumentClass],
+    forward: &Dependencies,
+) -> Vec<Option<ValueId>> {
+    let owing = owing_to_optimizer(program, classes, forward);
+    let gradient = |(pair, &class): (&Option<usize>, &ArgumentClass)| {
+        let result = pair.filter(|_| class == ArgumentClass::Parameter)?;
+        let mut chain = Chain { program, forward, owing: &owing, known: FxHashMap::default(), found: Vec::new() };
+        chain.follow(program.body().results[result]);
+        chain.found.into_iter().min_by_key(|&value| program.producer(value))
+    };
+    next.iter().zip(classes).map(gradient).collect()
+}
+
+/// For every value, whether it depends on state that no loss reads.
+fn owing_to_optimizer(program: &Program, classes: &[ArgumentClass], forward: &Dependencies) -> Vec<bool> {
+    let mut owing = vec![false; program.values.len()];
+    for (&argument, &class) in program.body().arguments.iter().zip(classes) {
+        owing[argument.index()] = class == ArgumentClass::State && !forward.values[argument.index()];
+    }
+    for &op in &program.body().ops {
+        let operation = &program.ops[op];
+        let reads = operation.operands.iter().any(|operand| owing[operand.index()]);
+        if reads || operation.regions.iter().any(|&region| region_owes(program, region, &owing)) {
+            operation.results.iter().for_each(|result| owing[result.index()] = true);
+        }
+    }
+    owing
+}
+
+fn region_owes(program: &Program, region: RegionId, owing: &[bool]) -> bool {
+    let region = &program.regions[region];
+    region.results.iter().any(|result| owing[result.index()])
+        || region.ops.iter().any(|&op| {
+            let operation = &program.ops[op];
+            operation.operands.iter().any(|operand| owing[operand.index()])
+                || operation.regions.iter().any(|&inner| region_owes(program, inner, owing))
+        })
+}
+
+/// A way back from the next value of a parameter, through elementwise ops on values of its shape.
+struct Chain<'p> {
+    program: &'p Program,
+    forward: &'p Dependencies,
+    owing: &'p [bool],
+    /// Whether a value is an update: made of the parameter itself, or owing to the optimizer.
+    known: FxHashMap<ValueId, bool>,
+    found: Vec<ValueId>,
+}
+
+/// A chain that is longer is no update.
+const MAXIMUM_CHAIN: usize = 1024;
+
+impl Chain<'_> {
+    /// Whether a value is an update. What flows into updates and is none is a gradient.
+    fn follow(&mut self, value: ValueId) -> bool {
+        if let Some(&known) = self.known.get(&value) {
+            return known;
+        }
+        if self.known.len() > MAXIMUM_CHAIN {
+            return false;
+        }
+        self.known.insert(value, self.owing[value.index()]);
+        let Definition::Result { op, .. } = self.program.values[value].definition else {
+            // A parameter, or state that a loss reads.
+            self.known.insert(value, true);
+            return true;
+        };
+        let operation = &self.program.ops[op];
+        if !operation.op.is_elementwise() || self.forward.ops[op.index()] {
+            return self.owing[value.index()];
+        }
+        let alike: Vec<ValueId> = self.alike(op, value).collect();
+        let updates: Vec<bool> = alike.iter().map(|&operand| self.follow(operand)).collect();
+        let is_update = self.owing[value.index()] || updates.contains(&true);
+        self.known.insert(value, is_update);
+        if is_update {
+            let gradients = alike.iter().zip(&updates).filter(|(_, is_update)| !**is_update);
+            for (&operand, _) in gradients {
+                let gradient = self.before_scaling(operand, &mut FxHashMap::default());
+                self.found.push(gradient);
+            }
+        }
+        is_update
+    }
+
+    /// Whether a value is a number in every place.
+    fn is_spread(&self, value: ValueId) -> bool {
+        let Some(op) = self.program.producer(value) else { return false };
+        let operation = &self.program.ops[op];
+        match operation.op {
+            Op::Constant(_) => true,
+            Op::BroadcastInDim(_) => self.program.ty(operation.operands[0]).elements() == 1,
+            _ => false,
+        }
+    }
+
+    /// A gradient before it was converted, scaled or clipped: what all of a value is made of, element by
+    /// element and with numbers that are the same in every place.
+    fn before_scaling(&self, value: ValueId, roots: &mut FxHashMap<ValueId, ValueId>) -> ValueId {
+        if let Some(&root) = roots.get(&value) {
+            return root;
+        }
+        let mut root = value;
+        if roots.len() < MAXIMUM_CHAIN
+            && let Some(op) = self.program.producer(value)
+            && self.program.ops[op].op.is_elementwise()
+            && !self.forward.ops[op.index()]
+        {
+            let operands: Vec<ValueId> = self.alike(op, value).collect();
+            let before: Vec<ValueId> = operands.iter().map(|&operand| self.before_scaling(operand, roots)).collect();
+            if let Some((&first, others)) = before.split_first()
+                && others.iter().all(|&other| other == first)
+            {
+                root = first;
+            }
+        }
+        roots.insert(value, root);
+        root
+    }
+
+    /// The operands of an op that are of its result's shape and not a number in every place.
+    fn alike(&self, op: OpId, result: ValueId) -> impl Iterator<Item = ValueId> {
+        let shape = self.program.shape(result);
+        let is_alike = move |operand: &ValueId| self.program.shape(*operand) == shape && !self.is_spread(*operand);
+        self.program.ops[op].operands.iter().copied().filter(is_alike)
+    }
+}
