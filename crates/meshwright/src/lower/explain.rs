@@ -2,7 +2,7 @@
 
 use super::estimate::sent_bytes;
 use super::{LocalProgram, Reason, Reshard};
-use crate::program::{ArgumentClass, Definition, Id, Op, OpId, Program, RegionId, ValueId};
+use crate::program::{ArgumentClass, Id, OpId, Program, Trips, ValueId};
 use crate::shard::{Kind, Layout, Piece, PieceSet, Pieces, Reduction, Sharding};
 
 /// What a reader wants to know of a reshard.
@@ -27,11 +27,7 @@ struct Explainer<'l, 'p> {
     tactics: &'l [&'l str],
     /// Per result of the program, the argument whose next value it is.
     stored_like: Vec<Option<usize>>,
-    /// Per value, the argument that it is but for its form.
-    sources: Vec<Option<usize>>,
-    /// Per region, how often it runs.
-    trips: Vec<usize>,
-    homes: Vec<RegionId>,
+    trips: Trips,
 }
 
 impl<'l, 'p> Explainer<'l, 'p> {
@@ -43,8 +39,7 @@ impl<'l, 'p> Explainer<'l, 'p> {
                 stored_like[result] = Some(argument);
             }
         }
-        let (trips, homes) = trips(program);
-        Explainer { layout, program, tactics, stored_like, sources: sources(layout), trips, homes }
+        Explainer { layout, program, tactics, stored_like, trips: program.trips() }
     }
 
     fn explanation(&self, reshard: &Reshard) -> Explanation {
@@ -52,15 +47,8 @@ impl<'l, 'p> Explainer<'l, 'p> {
             Reason::Made { by } | Reason::Read { by } => Some(by),
             Reason::Stored { .. } => self.program.producer(reshard.value),
         };
-        let times = reshard.times.saturating_mul(self.trips[self.home(reshard.value).index()]);
+        let times = reshard.times.saturating_mul(self.trips.of_value(self.program, reshard.value));
         Explanation { op, reason: self.reason(reshard), bytes: times as f64 * self.bytes(reshard) }
-    }
-
-    fn home(&self, value: ValueId) -> RegionId {
-        match self.program.values[value].definition {
-            Definition::Argument { region, .. } => region,
-            Definition::Result { op, .. } => self.homes[op.index()],
-        }
     }
 
     /// Bytes that a device sends in one reshard.
@@ -121,7 +109,7 @@ impl<'l, 'p> Explainer<'l, 'p> {
 
     /// Devices get parts that others have.
     fn gathered(&self, reshard: &Reshard, pieces: &[Piece]) -> String {
-        let source = self.sources[reshard.value.index()];
+        let source = self.layout.anatomy.origins[reshard.value.index()];
         let made = if source.is_some() { "stored" } else { "made" };
         let cut = format!("{made} cut by {}{}", self.axes(pieces), self.tactic(reshard.value, pieces[0]));
         match reshard.reason {
@@ -183,7 +171,7 @@ impl<'l, 'p> Explainer<'l, 'p> {
         let operand = self.program.ops[op].operands[operand];
         let tactic = self.tactic(operand, piece);
         // Of inputs it matters more which dimension it is.
-        let stored = self.sources[operand.index()]
+        let stored = self.layout.anatomy.origins[operand.index()]
             .filter(|&argument| self.layout.anatomy.classes[argument] != ArgumentClass::Input);
         if let Some(argument) = stored {
             return format!(", which cuts {}{tactic}", self.argument(argument));
@@ -209,7 +197,7 @@ impl<'l, 'p> Explainer<'l, 'p> {
                         .into_iter()
                         .max_by_key(|&operand| {
                             // What is stored says more than what is computed.
-                            (self.sources[operands[operand].index()].is_some(), operand)
+                            (self.layout.anatomy.origins[operands[operand].index()].is_some(), operand)
                         })
                         .map(|operand| (op, operand));
                 }
@@ -312,58 +300,4 @@ fn reduction_words(reduction: Reduction) -> (&'static str, &'static str) {
         Reduction::Product => ("takes the product", "product"),
         Reduction::Sum => ("sums", "sum"),
     }
-}
-
-/// For every value the argument of the program that it is but for its form or a choice of its parts.
-fn sources(layout: &Layout<'_>) -> Vec<Option<usize>> {
-    let program = layout.program;
-    let mut sources = vec![None; program.values.len()];
-    for (index, argument) in program.body().arguments.iter().enumerate() {
-        sources[argument.index()] = Some(index);
-    }
-    for &op in layout.ops() {
-        let operation = &program.ops[op];
-        match operation.op {
-            Op::OptimizationBarrier => {
-                for (operand, result) in operation.operands.iter().zip(&operation.results) {
-                    sources[result.index()] = sources[operand.index()];
-                }
-            }
-            Op::While => {
-                for &region in &operation.regions {
-                    let inner = &program.regions[region].arguments;
-                    let kept = &program.regions[operation.regions[1]];
-                    for (index, argument) in inner.iter().enumerate() {
-                        if kept.results[index] == kept.arguments[index] {
-                            sources[argument.index()] = sources[operation.operands[index].index()];
-                        }
-                    }
-                }
-            }
-            Op::Convert { .. } | Op::DynamicSlice { .. } | Op::Reshape { .. } | Op::Slice(_) | Op::Transpose { .. } => {
-                sources[operation.results[0].index()] = sources[operation.operands[0].index()];
-            }
-            // All others compute something new.
-            _ => {}
-        }
-    }
-    sources
-}
-
-/// How often each region runs where that is known, once otherwise; and the region of each op.
-fn trips(program: &Program) -> (Vec<usize>, Vec<RegionId>) {
-    let mut trips = vec![1; program.regions.len()];
-    let mut homes = vec![program.body; program.ops.len()];
-    let mut open = vec![program.body];
-    while let Some(region) = open.pop() {
-        for &op in &program.regions[region].ops {
-            homes[op.index()] = region;
-            let own = program.counted_loop(op).map_or(1, |counted| counted.trips);
-            for &inner in &program.ops[op].regions {
-                trips[inner.index()] = own.saturating_mul(trips[region.index()]);
-                open.push(inner);
-            }
-        }
-    }
-    (trips, homes)
 }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::estimate::{CollectiveKind, sent_bytes, transfer_seconds};
-use crate::program::{Id, Op, OpId, Program, RegionId, ValueId};
+use crate::program::{Id, Op, Program, RegionId, ValueId};
 
 /// Collectives, bytes and seconds of one run of a local program on one device.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,25 +104,11 @@ fn dying_values(program: &Program, region: RegionId, kept: &[bool]) -> Vec<Vec<V
     }
     let mut dying = vec![Vec::new(); content.ops.len()];
     for (index, &op) in content.ops.iter().enumerate().rev() {
-        let mut read = program.ops[op].results.to_vec();
-        collect_reads(program, op, &mut read);
-        for value in read {
+        for value in program.ops[op].results.iter().copied().chain(program.reads(op)) {
             if seen.insert(value) && mortal.contains(&value) {
                 dying[index].push(value);
             }
         }
     }
     dying
-}
-
-/// What an op reads, also in its regions.
-fn collect_reads(program: &Program, op: OpId, read: &mut Vec<ValueId>) {
-    let operation = &program.ops[op];
-    read.extend(&operation.operands);
-    for &region in &operation.regions {
-        read.extend(&program.regions[region].results);
-        for &inner in &program.regions[region].ops {
-            collect_reads(program, inner, read);
-        }
-    }
 }

@@ -10,6 +10,8 @@ pub struct Anatomy {
     /// For each argument, the number of the result that is its next value.
     pub next: Vec<Option<usize>>,
     pub classes: Vec<ArgumentClass>,
+    /// For each value, the argument that it is, but for its form or a choice of its parts.
+    pub origins: Vec<Option<usize>>,
     /// For each parameter, its gradient as the backward pass leaves it.
     pub gradients: Vec<Option<ValueId>>,
     /// For every op, also inside of regions.
@@ -32,10 +34,11 @@ impl Program {
     pub fn anatomy(&self) -> Anatomy {
         let next = self.state_pairs();
         let classes = self.argument_classes(&next);
+        let origins = origins(self);
         let losses = losses(self, &next);
         if losses.is_empty() {
             let gradients = vec![None; self.arguments.len()];
-            return Anatomy { next, classes, gradients, phases: vec![Phase::Forward; self.ops.len()] };
+            return Anatomy { next, classes, origins, gradients, phases: vec![Phase::Forward; self.ops.len()] };
         }
         let forward = Dependencies::of(self, &losses);
         let gradients = gradients(self, &next, &classes, &forward);
@@ -47,7 +50,7 @@ impl Program {
             (false, false) => Phase::Update,
         };
         let phases = self.ops.ids().map(phase).collect();
-        Anatomy { next, classes, gradients, phases }
+        Anatomy { next, classes, origins, gradients, phases }
     }
 }
 
@@ -58,6 +61,48 @@ impl Anatomy {
 
     pub fn is_forward(&self, op: OpId) -> bool {
         self.phase(op) == Phase::Forward
+    }
+}
+
+fn origins(program: &Program) -> Vec<Option<usize>> {
+    let mut origins = vec![None; program.values.len()];
+    for (index, argument) in program.body().arguments.iter().enumerate() {
+        origins[argument.index()] = Some(index);
+    }
+    follow_origins(program, program.body, &mut origins);
+    origins
+}
+
+fn follow_origins(program: &Program, region: RegionId, origins: &mut [Option<usize>]) {
+    for &op in &program.regions[region].ops {
+        let operation = &program.ops[op];
+        match operation.op {
+            Op::Convert { .. }
+            | Op::DynamicSlice { .. }
+            | Op::OptimizationBarrier
+            | Op::Reshape { .. }
+            | Op::Slice(_)
+            | Op::Transpose { .. } => {
+                for (operand, result) in operation.operands.iter().zip(&operation.results) {
+                    origins[result.index()] = origins[operand.index()];
+                }
+            }
+            // What a loop carries unchanged is in every trip what it was before.
+            Op::While => {
+                let body = &program.regions[operation.regions[1]];
+                for (index, operand) in operation.operands.iter().enumerate() {
+                    if body.results[index] == body.arguments[index] {
+                        for &region in &operation.regions {
+                            origins[program.regions[region].arguments[index].index()] = origins[operand.index()];
+                        }
+                        origins[operation.results[index].index()] = origins[operand.index()];
+                    }
+                }
+            }
+            // All others compute something new.
+            _ => {}
+        }
+        operation.regions.iter().for_each(|&inner| follow_origins(program, inner, origins));
     }
 }
 
@@ -173,23 +218,11 @@ fn owing_to_optimizer(program: &Program, classes: &[ArgumentClass], forward: &De
         owing[argument.index()] = class == ArgumentClass::State && !forward.values[argument.index()];
     }
     for &op in &program.body().ops {
-        let operation = &program.ops[op];
-        let reads = operation.operands.iter().any(|operand| owing[operand.index()]);
-        if reads || operation.regions.iter().any(|&region| region_owes(program, region, &owing)) {
-            operation.results.iter().for_each(|result| owing[result.index()] = true);
+        if program.reads(op).iter().any(|value| owing[value.index()]) {
+            program.ops[op].results.iter().for_each(|result| owing[result.index()] = true);
         }
     }
     owing
-}
-
-fn region_owes(program: &Program, region: RegionId, owing: &[bool]) -> bool {
-    let region = &program.regions[region];
-    region.results.iter().any(|result| owing[result.index()])
-        || region.ops.iter().any(|&op| {
-            let operation = &program.ops[op];
-            operation.operands.iter().any(|operand| owing[operand.index()])
-                || operation.regions.iter().any(|&inner| region_owes(program, inner, owing))
-        })
 }
 
 /// A way back from the next value of a parameter, through elementwise ops on values of its shape.

@@ -1,6 +1,6 @@
 //! Loops whose number of trips is known: what JAX's `scan` and `fori_loop` become.
 
-use super::{Binary, Definition, Direction, Op, OpId, Program, RegionId, ValueId};
+use super::{Binary, Definition, Direction, Id, Op, OpId, Program, RegionId, ValueId};
 
 /// A `while` that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,46 @@ struct Affine {
     offset: i64,
 }
 
+/// How often each part of a program runs where that is known, once otherwise.
+#[derive(Clone, Debug)]
+pub struct Trips {
+    /// Per region.
+    regions: Vec<usize>,
+    /// The region of each op.
+    homes: Vec<RegionId>,
+}
+
+impl Trips {
+    pub fn of_op(&self, op: OpId) -> usize {
+        self.regions[self.homes[op.index()].index()]
+    }
+
+    /// How often a value is made.
+    pub fn of_value(&self, program: &Program, value: ValueId) -> usize {
+        match program.values[value].definition {
+            Definition::Argument { region, .. } => self.regions[region.index()],
+            Definition::Result { op, .. } => self.of_op(op),
+        }
+    }
+}
+
 impl Program {
+    pub fn trips(&self) -> Trips {
+        let mut trips = Trips { regions: vec![1; self.regions.len()], homes: vec![self.body; self.ops.len()] };
+        let mut open = vec![self.body];
+        while let Some(region) = open.pop() {
+            for &op in &self.regions[region].ops {
+                trips.homes[op.index()] = region;
+                let own = self.counted_loop(op).map_or(1, |counted| counted.trips);
+                for &inner in &self.ops[op].regions {
+                    trips.regions[inner.index()] = own.saturating_mul(trips.regions[region.index()]);
+                    open.push(inner);
+                }
+            }
+        }
+        trips
+    }
+
     /// The counted loop that a `while` is, if its trip count can be proven.
     pub fn counted_loop(&self, op: OpId) -> Option<CountedLoop> {
         let operation = self.ops.get(op)?;

@@ -22,7 +22,7 @@ pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};
 pub(crate) use infer::{countable, plural};
 pub use literal::{Literal, encode_number};
-pub use loops::{CountedLoop, Role};
+pub use loops::{CountedLoop, Role, Trips};
 pub use op::*;
 pub use print::{AttentionForm, PrintOptions, Surroundings, Whole, print, print_on_mesh};
 pub use repeats::Repeat;
@@ -152,6 +152,17 @@ impl Program {
             Definition::Argument { .. } => None,
             Definition::Result { op, .. } => Some(op),
         }
+    }
+
+    /// What an op reads: its operands, and what stands in its regions.
+    pub fn reads(&self, op: OpId) -> Vec<ValueId> {
+        let mut values = self.ops[op].operands.to_vec();
+        for &region in &self.ops[op].regions {
+            let region = &self.regions[region];
+            region.ops.iter().for_each(|&inner| values.extend(self.reads(inner)));
+            values.extend(&region.results);
+        }
+        values
     }
 
     /// The op that a region applies to its two arguments, where that is all it does: most reductions.

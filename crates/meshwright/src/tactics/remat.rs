@@ -57,7 +57,7 @@ fn find_groups(program: &Program, anatomy: &Anatomy, patterns: &[&Pattern]) -> V
     let mut read: Vec<FxHashSet<ValueId>> = vec![FxHashSet::default(); members.len()];
     let mut kept: FxHashSet<ValueId> = program.body().results.iter().copied().collect();
     for &op in &program.body().ops {
-        for value in reads(program, op) {
+        for value in program.reads(op) {
             let made_in = program.producer(value).and_then(|maker| group_of[maker.index()]);
             match made_in {
                 Some(group) if !anatomy.is_forward(op) => _ = read[group].insert(value),
@@ -80,24 +80,11 @@ fn needed(program: &Program, ops: &[OpId], mut read: FxHashSet<ValueId>, kept: &
         let makes = program.ops[op].results.iter().any(|result| wanted.contains(result) && !kept.contains(result));
         if makes {
             needed.push(op);
-            wanted.extend(reads(program, op));
+            wanted.extend(program.reads(op));
         }
     }
     needed.reverse();
     (!needed.is_empty()).then_some(Group { ops: needed, read })
-}
-
-/// What an op reads, also inside of its regions.
-fn reads(program: &Program, op: OpId) -> Vec<ValueId> {
-    let operation = &program.ops[op];
-    let mut values = operation.operands.to_vec();
-    for &region in &operation.regions {
-        values.extend(&program.regions[region].results);
-        for &inner in &program.regions[region].ops {
-            values.extend(reads(program, inner));
-        }
-    }
-    values
 }
 
 fn copy(copier: &mut Copier<'_>, op: OpId, to: RegionId) -> OpId {
@@ -123,7 +110,7 @@ struct Again<'a> {
 impl Again<'_> {
     /// Copies an op of the backward pass, which reads what was computed again.
     fn copy_backward(&mut self, copier: &mut Copier<'_>, op: OpId, to: RegionId) {
-        let read = reads(copier.old, op);
+        let read = copier.old.reads(op);
         let needs = |group: &Group| read.iter().any(|value| group.read.contains(value));
         while let Some(index) = self.groups.iter().position(needs) {
             let group = self.groups.remove(index);
@@ -156,7 +143,7 @@ impl Again<'_> {
     fn recompute(&mut self, copier: &mut Copier<'_>, ops: &[OpId], reader: OpId, to: RegionId) {
         let program = copier.old;
         let made: FxHashSet<ValueId> = ops.iter().flat_map(|&op| program.ops[op].results.iter().copied()).collect();
-        let mut inputs: Vec<ValueId> = ops.iter().flat_map(|&op| reads(program, op)).collect();
+        let mut inputs: Vec<ValueId> = ops.iter().flat_map(|&op| program.reads(op)).collect();
         let is_constant =
             |value: &ValueId| program.producer(*value).is_some_and(|op| program.ops[op].operands.is_empty());
         // Arguments are there anyway, and the backward pass reads them too.

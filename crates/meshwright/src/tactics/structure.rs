@@ -28,30 +28,18 @@ impl<'p> Structure<'p> {
     pub(super) fn new(layout: &Layout<'p>) -> Structure<'p> {
         let program = layout.program;
         let mut classes = layout.anatomy.classes.clone();
-        let mut origins = vec![None; program.values.len()];
-        for (index, &argument) in program.body().arguments.iter().enumerate() {
-            origins[argument.index()] = Some(index);
-        }
         let mut readers = vec![Vec::new(); program.values.len()];
         for &op in layout.ops() {
             let operation = &program.ops[op];
             for (index, &operand) in operation.operands.iter().enumerate() {
                 readers[operand.index()].push((op, index));
             }
-            if passes_on(&operation.op) {
-                for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
-                    origins[result.index()] = origins[operand.index()];
-                }
-            }
-            if operation.op == Op::While {
-                enter_loop(program, op, &mut origins);
-            }
         }
         if !classes.contains(&ArgumentClass::Parameter) {
-            find_weights(layout, &origins, &mut classes);
+            find_weights(layout, &mut classes);
         }
         let is_parameter = |&index: &usize| classes[index] == ArgumentClass::Parameter;
-        let weights = origins.iter().map(|origin| origin.filter(is_parameter).is_some()).collect();
+        let weights = layout.anatomy.origins.iter().map(|origin| origin.filter(is_parameter).is_some()).collect();
         Structure { program, anatomy: layout.anatomy.clone(), weights, readers, classes }
     }
 
@@ -173,38 +161,13 @@ enum Passage {
     Goes(Vec<Place>),
 }
 
-/// Ops whose first result is an argument if their first operand is: converted, reordered, or one of
-/// several that are stacked.
-fn passes_on(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Convert { .. }
-            | Op::DynamicSlice { .. }
-            | Op::OptimizationBarrier
-            | Op::Reshape { .. }
-            | Op::Slice(_)
-            | Op::Transpose { .. }
-    )
-}
-
-/// What a loop carries unchanged is in every trip what it was before.
-fn enter_loop(program: &Program, op: OpId, origins: &mut [Option<usize>]) {
-    let operation = &program.ops[op];
-    let body = &program.regions[operation.regions[1]];
-    for (index, &argument) in body.arguments.iter().enumerate() {
-        if body.results[index] == argument {
-            origins[argument.index()] = origins[operation.operands[index].index()];
-        }
-    }
-}
-
 /// In a program that updates nothing, parameters are the inputs that are looked up in, spread, or
 /// multiplied with something that is computed; of two inputs that are multiplied, the second.
-fn find_weights(layout: &Layout<'_>, origins: &[Option<usize>], classes: &mut [ArgumentClass]) {
+fn find_weights(layout: &Layout<'_>, classes: &mut [ArgumentClass]) {
     let program = layout.program;
     for &op in layout.ops() {
         let operation = &program.ops[op];
-        let origin = |operand: usize| origins[operation.operands[operand].index()];
+        let origin = |operand: usize| layout.anatomy.origins[operation.operands[operand].index()];
         let weight = match operation.op {
             // A vector that is spread over a larger tensor is a bias or a scale.
             Op::BroadcastInDim(_) => {
