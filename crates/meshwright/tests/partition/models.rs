@@ -69,6 +69,15 @@ fn small(name: &str) -> Program {
     expand(&program)
 }
 
+/// A small model, arguments for it, and what it makes of them.
+fn evaluated(name: &str) -> (Program, Vec<Tensor>, Vec<Tensor>) {
+    let program = small(name);
+    let arguments = arguments(&program);
+    let expected = evaluate(&program, &arguments, Options { wide: true });
+    let expected = expected.unwrap_or_else(|error| panic!("{name}: {}", error.message)).results;
+    (program, arguments, expected)
+}
+
 fn arguments(program: &Program) -> Vec<Tensor> {
     let types = program.body().arguments.iter().map(|&value| program.ty(value));
     types.zip(0..).map(|(ty, seed)| generate(ty, seed)).collect()
@@ -78,10 +87,7 @@ fn arguments(program: &Program) -> Vec<Tensor> {
 fn models_cut_at_random_compute_the_same() {
     let rounds = if std::env::var_os("LONG").is_some() { 200 } else { 3 };
     for name in PRESETS {
-        let program = small(name);
-        let arguments = arguments(&program);
-        let expected = evaluate(&program, &arguments, Options { wide: true });
-        let expected = expected.unwrap_or_else(|error| panic!("{name}: {}", error.message)).results;
+        let (program, arguments, expected) = evaluated(name);
         for seed in 0..rounds {
             let mut random = Random::new(seed);
             let mesh =
@@ -103,10 +109,7 @@ fn models_under_random_tactics_compute_the_same() {
     let rounds = if std::env::var_os("LONG").is_some() { 400 } else { 40 };
     let mut seen = Seen::default();
     for name in PRESETS {
-        let program = small(name);
-        let arguments = arguments(&program);
-        let expected = evaluate(&program, &arguments, Options { wide: true });
-        let expected = expected.unwrap_or_else(|error| panic!("{name}: {}", error.message)).results;
+        let (program, arguments, expected) = evaluated(name);
         for seed in 0..rounds {
             let mut random = Random::new(seed * 1000 + name.len() as u64);
             let mesh =
