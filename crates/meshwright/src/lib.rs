@@ -9,6 +9,8 @@ pub mod import;
 
 pub mod models;
 
+pub mod profile;
+
 pub mod shard;
 
 pub mod tactics;

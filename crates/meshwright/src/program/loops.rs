@@ -84,6 +84,14 @@ impl Program {
         trips
     }
 
+    /// Whether a loop carries a value that no trip changes.
+    pub fn carries_unchanged(&self, op: OpId, index: usize) -> bool {
+        let operation = &self.ops[op];
+        let (Op::While, &[_, body]) = (&operation.op, operation.regions.as_slice()) else { return false };
+        let body = &self.regions[body];
+        body.results.get(index).is_some_and(|result| body.arguments.get(index) == Some(result))
+    }
+
     /// The counted loop that a `while` is, if its trip count can be proven.
     pub fn counted_loop(&self, op: OpId) -> Option<CountedLoop> {
         let operation = self.ops.get(op)?;

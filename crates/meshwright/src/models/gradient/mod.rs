@@ -147,17 +147,20 @@ fn propagate(builder: &mut Builder, ops: &[OpId], gradients: &mut Gradients) -> 
     Ok(())
 }
 
-/// Goes backwards over a block whose values are made again from its inputs, behind a barrier, so
-/// that they need not be kept.
+/// Goes backwards over a block whose values are made again from its inputs, so that they need not be
+/// kept. The inputs come through a barrier together with the gradients of what the block made:
+/// nothing is made again before these are there.
 fn recompute(builder: &mut Builder, ops: &[OpId], gradients: &mut Gradients) -> Result<(), String> {
     let inputs = block_inputs(&builder.program, ops);
     let location = ops.first().map(|&op| builder.program.ops[op].location).unwrap_or(Program::UNKNOWN_LOCATION);
     let location = builder.backward_location(location);
-    let held = builder.located(location, |builder| builder.barrier(&inputs));
+    let results: Vec<ValueId> = ops.iter().flat_map(|&op| builder.program.ops[op].results.clone()).collect();
+    let awaited = results.iter().filter_map(|result| gradients.known.get(result).copied());
+    let values: Vec<ValueId> = inputs.iter().copied().chain(awaited).collect();
+    let held = builder.located(location, |builder| builder.barrier(&values));
     let mut map: FxHashMap<ValueId, ValueId> = inputs.iter().copied().zip(held).collect();
     let copies = copy_ops(builder, ops, &mut map);
     // What was active in the block is active in its copy.
-    let results: Vec<ValueId> = ops.iter().flat_map(|&op| builder.program.ops[op].results.clone()).collect();
     for &old in inputs.iter().chain(&results) {
         if gradients.active.contains(&old) {
             gradients.active.insert(map[&old]);

@@ -1,0 +1,228 @@
+//! Which ops are computed together, so that what is between them is never in memory.
+
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+use super::graph::{Cost, Graph, Kind, NodeId};
+use crate::program::{Binary, Op, Program, Unary};
+
+/// What runs as one piece of code and writes one result.
+#[derive(Clone, Debug)]
+pub(super) struct Kernel {
+    /// The node whose result it writes.
+    pub(super) root: NodeId,
+    /// The kernels' roots, and arguments, that it reads.
+    pub(super) reads: SmallVec<[NodeId; 4]>,
+    /// Whether it is a loop over the elements of its result, so that the result may take the place of
+    /// an operand of the same size.
+    pub(super) is_loop: bool,
+    /// Whether it only gives what it reads another shape, and does nothing.
+    pub(super) is_alias: bool,
+}
+
+/// Groups nodes as XLA does: first simple ops around products and sums that libraries compute, then
+/// loops into whoever reads them, computed again for each where that is cheap. Gives kernels in
+/// program order of their roots.
+pub(super) fn fuse(program: &Program, graph: &Graph) -> Vec<Kernel> {
+    let mut fusion = Fusion::new(graph);
+    fusion.grow_libraries(program);
+    fusion.find_shared();
+    fusion.fuse_loops();
+    fusion.kernels()
+}
+
+struct Fusion<'g> {
+    graph: &'g Graph,
+    /// What each node reads, as fusion goes on.
+    operands: Vec<SmallVec<[NodeId; 4]>>,
+    users: Vec<FxHashSet<NodeId>>,
+    /// Nodes that became part of others everywhere.
+    gone: Vec<bool>,
+    /// Roots of library calls.
+    library: Vec<bool>,
+    is_result: Vec<bool>,
+    /// Nodes that are not computed again for some of their readers.
+    shared: Vec<bool>,
+    absorbed: Vec<bool>,
+}
+
+impl<'g> Fusion<'g> {
+    fn new(graph: &'g Graph) -> Fusion<'g> {
+        let count = graph.nodes.len();
+        let operands: Vec<_> = graph.nodes.iter().map(|node| distinct(&node.operands)).collect();
+        let mut users = vec![FxHashSet::default(); count];
+        for (node, operands) in operands.iter().enumerate() {
+            operands.iter().for_each(|&operand| _ = users[operand].insert(node));
+        }
+        let mut is_result = vec![false; count];
+        graph.results.iter().for_each(|&node| is_result[node] = true);
+        let (gone, library, shared) = (vec![false; count], vec![false; count], vec![false; count]);
+        Fusion { graph, operands, users, gone, library, is_result, shared, absorbed: vec![false; count] }
+    }
+
+    fn kind(&self, node: NodeId) -> Kind {
+        if self.library[node] { Kind::Library } else { self.graph.nodes[node].kind }
+    }
+
+    fn grow_libraries(&mut self, program: &Program) {
+        for node in (0..self.graph.nodes.len()).rev() {
+            if self.graph.nodes[node].kind == Kind::Library && !self.gone[node] {
+                self.grow(program, node);
+            }
+        }
+    }
+
+    /// Takes in what only this call reads, and its only reader, as long as there is such a thing.
+    fn grow(&mut self, program: &Program, start: NodeId) {
+        let mut root = start;
+        self.library[root] = true;
+        loop {
+            let inner = self.operands[root].iter().copied().find(|&operand| {
+                self.users[operand].len() == 1 && !self.is_result[operand] && self.is_simple(program, operand)
+            });
+            if let Some(operand) = inner {
+                self.absorb(root, operand);
+                continue;
+            }
+            let mut readers = self.users[root].iter().copied();
+            let (Some(reader), None) = (readers.next(), readers.next()) else { return };
+            if self.is_result[root] || !self.is_simple(program, reader) {
+                return;
+            }
+            self.library[root] = false;
+            self.absorb(reader, root);
+            root = reader;
+            self.library[root] = true;
+        }
+    }
+
+    /// Whether libraries know an op.
+    fn is_simple(&self, program: &Program, node: NodeId) -> bool {
+        let Some(op) = self.graph.nodes[node].op.filter(|_| !self.library[node]) else { return false };
+        let operation = &program.ops[op];
+        let is_float = operation.results.iter().all(|&value| program.dtype(value).is_float());
+        is_float
+            && match &operation.op {
+                Op::Binary(binary) => matches!(
+                    binary,
+                    Binary::Add
+                        | Binary::Divide
+                        | Binary::Maximum
+                        | Binary::Minimum
+                        | Binary::Multiply
+                        | Binary::Power
+                        | Binary::Subtract
+                ),
+                Op::BroadcastInDim(_) | Op::Reshape { .. } => true,
+                Op::Unary(unary) => !matches!(unary, Unary::Not | Unary::IsFinite),
+                Op::DotGeneral(_) | Op::Reduce { .. } => self.graph.nodes[node].kind == Kind::Library,
+                _ => false,
+            }
+    }
+
+    /// Makes a node part of another that reads it.
+    fn absorb(&mut self, into: NodeId, node: NodeId) {
+        self.absorbed[into] = true;
+        self.users[node].remove(&into);
+        self.operands[into].retain(|operand| *operand != node);
+        for index in 0..self.operands[node].len() {
+            let operand = self.operands[node][index];
+            if !self.operands[into].contains(&operand) {
+                self.operands[into].push(operand);
+                self.users[operand].insert(into);
+            }
+        }
+        if self.users[node].is_empty() && !self.is_result[node] {
+            self.remove(node);
+        }
+    }
+
+    fn remove(&mut self, node: NodeId) {
+        self.gone[node] = true;
+        for index in 0..self.operands[node].len() {
+            let operand = self.operands[node][index];
+            self.users[operand].remove(&node);
+        }
+    }
+
+    /// Nodes that read more than they write stay in memory where some reader needs them there: to
+    /// compute them again would be to read more.
+    fn find_shared(&mut self) {
+        for node in (0..self.graph.nodes.len()).rev() {
+            let (Kind::Loop(_), false) = (self.kind(node), self.gone[node]) else { continue };
+            let own = &self.graph.nodes[node];
+            let is_large = |operand: &&NodeId| {
+                let operand = &self.graph.nodes[**operand];
+                operand.kind != Kind::Number && operand.kind != Kind::Loop(Cost::Broadcast) && operand.rank >= own.rank
+            };
+            let read: usize = self.operands[node].iter().map(|&operand| self.graph.nodes[operand].elements).sum();
+            if self.operands[node].iter().filter(is_large).count() <= 1 || read <= own.elements {
+                continue;
+            }
+            self.shared[node] = self.is_result[node] || !self.users[node].iter().all(|&user| self.may_take(user, node));
+        }
+    }
+
+    /// Whether a reader could compute a node itself.
+    fn may_take(&self, reader: NodeId, node: NodeId) -> bool {
+        let takes = matches!(self.kind(reader), Kind::Loop(_) | Kind::Reshape);
+        let fits = match self.kind(node) {
+            Kind::Loop(Cost::Broadcast) | Kind::Reshape => true,
+            Kind::Loop(Cost::Cheap) => true,
+            Kind::Loop(Cost::Expensive) => self.users[node].len() == 1 && !self.is_spread(reader),
+            _ => false,
+        };
+        takes && fits && !self.is_result[node]
+    }
+
+    /// Whether a node reads elements of its operand several times.
+    fn is_spread(&self, node: NodeId) -> bool {
+        self.kind(node) == Kind::Loop(Cost::Broadcast)
+    }
+
+    fn fuse_loops(&mut self) {
+        for node in (0..self.graph.nodes.len()).rev() {
+            if self.gone[node] || !matches!(self.kind(node), Kind::Loop(_) | Kind::Reshape) {
+                continue;
+            }
+            // The latest first, so that what is read by several parts is taken in once.
+            let mut refused: FxHashSet<NodeId> = FxHashSet::default();
+            loop {
+                let next = self.operands[node].iter().copied().filter(|operand| !refused.contains(operand)).max();
+                let Some(operand) = next else { break };
+                let is_wanted = !self.shared[operand] || self.users[operand].len() == 1;
+                if is_wanted && self.may_take(node, operand) {
+                    self.absorb(node, operand);
+                } else {
+                    refused.insert(operand);
+                }
+            }
+        }
+    }
+
+    fn kernels(&self) -> Vec<Kernel> {
+        let is_kernel = |&node: &NodeId| {
+            !self.gone[node] && !matches!(self.graph.nodes[node].kind, Kind::Argument | Kind::Number | Kind::Literal)
+        };
+        let kernel = |root: NodeId| Kernel {
+            root,
+            reads: self.operands[root].clone(),
+            is_loop: matches!(self.kind(root), Kind::Loop(_)),
+            is_alias: match self.kind(root) {
+                Kind::Passed => true,
+                kind => kind == Kind::Reshape && !self.absorbed[root],
+            },
+        };
+        (0..self.graph.nodes.len()).filter(is_kernel).map(kernel).collect()
+    }
+}
+
+fn distinct(nodes: &[NodeId]) -> SmallVec<[NodeId; 4]> {
+    let mut found: SmallVec<[NodeId; 4]> = SmallVec::new();
+    for &node in nodes {
+        if !found.contains(&node) {
+            found.push(node);
+        }
+    }
+    found
+}
