@@ -292,8 +292,8 @@ def check(command):
             found = run_built_in(command, model, summary, given(step, summary))
             step.forward_backward()
             expected = {"loss": step.forward().detach()}
-            expected |= {f"grads.{built_in_name(name)}": value.grad for name, value in step.model.named_parameters()}
-            worst = max(difference(built_in_layout(name, expected[name], found[name].shape), found[name]) for name in expected)
+            expected |= {f"grads.{built_in_name(key)}": value.grad for key, value in step.model.named_parameters()}
+            worst = max(difference(built_in_layout(key, expected[key], found[key].shape), found[key]) for key in expected)
             assert worst <= TOLERANCE, f"{name} differs by {worst:.1e}"
             print(f"{name}, attention {attention}: within {worst:.1e} of the built-in model")
 
@@ -371,27 +371,39 @@ def least_seconds(function, rounds=3):
 
 
 def time_both(name):
-    _, preset, changed, attention = next(variant for variant in variants() if variant[0] == name)
-    step = Step(preset, changed, attention)
+    model = next(variant[1:] for variant in variants() if variant[0] == name)
+    step = Step(*model)
     step.run()
     real = least_seconds(step.run)
-    estimated = least_seconds(lambda: tracked(preset, changed, attention))
+    estimated = least_seconds(lambda: tracked(*model))
     print(json.dumps({"model": name, "step_seconds": real, "memtracker_seconds": estimated}))
 
 
 def compare():
-    """Bytes of a step beside those that other tools give."""
-    print("| model | FLOPs | torchinfo | activations | torchinfo | step | accelerate |")
+    """What PyTorch counts and needs, each beside what another tool says of the same."""
+    print("| model | GFLOPs of a step | torchinfo | MB of forward and backward | torchinfo | MB of a step | accelerate |")
     print("|---|--:|--:|--:|--:|--:|--:|")
+    known = {variant[0]: variant[1:] for variant in variants()}
     for name, row in recorded().items():
-        _, preset, changed, attention = next(variant for variant in variants() if variant[0] == name)
-        step = Step(preset, changed, attention)
+        step = Step(*known[name])
         info = torchinfo.summary(step.model, input_data=step.batch, verbose=0)
-        whole = row["parameter_bytes"] + row["optimizer_state_bytes"] + row["forward_backward_peak_bytes"]
-        # It counts multiplications and additions together, and the forward pass alone: a third of a step.
-        flops = 6 * info.total_mult_adds
-        numbers = (row["flops"], flops, row["saved_activation_bytes"], info.total_output_bytes, whole, accelerate_bytes(step))
-        print(f"| {name} | {' | '.join(f'{number / 1e6:,.1f} M' for number in numbers)} |")
+        cells = [
+            row["flops"] / 1e9,
+            # It counts the forward pass, a third of a step, and a multiplication with its addition once.
+            6 * info.total_mult_adds / 1e9,
+            row["forward_backward_peak_bytes"] / 1e6,
+            info.total_output_bytes / 1e6,
+            whole_step(row) / 1e6,
+            accelerate_bytes(step) / 1e6,
+        ]
+        print(f"| {name} | {' | '.join(f'{cell:,.1f}' for cell in cells)} |")
+
+
+def whole_step(row):
+    """The most bytes that are there at a time in a step, or just before it."""
+    resident = ("parameter_bytes", "buffer_bytes", "batch_bytes", "optimizer_state_bytes")
+    updated = row["parameter_bytes"] + row["optimizer_peak_bytes"]
+    return sum(row[key] for key in resident) + max(row["forward_backward_peak_bytes"], updated)
 
 
 def accelerate_bytes(step):

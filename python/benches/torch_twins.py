@@ -252,7 +252,8 @@ class Llama(nn.Module):
 
 
 def image_batch(settings):
-    return torch.randn(settings.batch, 3, settings.image, settings.image), torch.randint(settings.classes, (settings.batch,))
+    images = torch.randn(settings.batch, 3, settings.image, settings.image)
+    return images, torch.randint(settings.classes, (settings.batch,))
 
 
 class Vit(nn.Module):

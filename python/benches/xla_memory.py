@@ -145,7 +145,8 @@ def text_of(command, program):
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(program["tactics"])
         file.flush()
-        return run(command, "partition", *chosen, "--mesh", program["mesh"], "--tactics", file.name, "--emit", "stablehlo")
+        layout = ["--mesh", program["mesh"], "--tactics", file.name]
+        return run(command, "partition", *chosen, *layout, "--emit", "stablehlo")
 
 
 def run(command, *arguments):
