@@ -2,7 +2,7 @@
 
     torch_memory.py measure [NAME ...]      measures all models or the named ones, and records them
     torch_memory.py check MESHWRIGHT        compares loss and gradients of the twins with the built-in models
-    torch_memory.py time [NAME]             prints seconds of a real step and of MemTracker without memory
+    torch_memory.py time [NAME]             prints seconds of a step, and of MemTracker on fake tensors
     torch_memory.py compare                 prints what torchinfo and accelerate say beside what is recorded
 
 MESHWRIGHT is the command, built. Models are those of `torch_twins.py`; they run on a CPU, and what its

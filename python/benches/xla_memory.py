@@ -39,7 +39,7 @@ OPTIONS = {
     # Machine code may be slow: it is not run. Buffers are assigned before it is made.
     "xla_backend_optimization_level": 0,
 }
-# Dots and what is around them are calls of a library unless this is empty.
+# Matrix products and what is around them become calls of YNNPACK unless this is empty.
 FUSED_DOTS = "xla_cpu_experimental_ynn_fusion_type"
 
 GPT = {"layers": 4, "hidden": 256, "heads": 8, "ffn": 1024, "seq": 128, "vocab": 2048, "batch": 8, "dtype": "f32"}
@@ -216,8 +216,15 @@ def write(rows):
     RECORD.write_text(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n')
 
 
-COLUMNS = ("argument_bytes", "output_bytes", "alias_bytes", "temp_bytes", "temp_bytes_without_donation",
-           "temp_bytes_without_fused_dots", "flops")  # fmt: skip
+COLUMNS = (
+    "argument_bytes",
+    "output_bytes",
+    "alias_bytes",
+    "temp_bytes",
+    "temp_bytes_without_donation",
+    "temp_bytes_without_fused_dots",
+    "flops",
+)
 
 
 def line(row):
