@@ -2,6 +2,7 @@
 
 mod anatomy;
 mod build;
+mod builder;
 mod compact;
 mod copy;
 mod id;
@@ -17,6 +18,7 @@ mod unroll;
 mod verify;
 
 pub use anatomy::{Anatomy, Phase};
+pub use builder::{Builder, OuterRegion};
 pub use copy::{Copier, CopyRegion};
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};

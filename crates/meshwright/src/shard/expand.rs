@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::models::builder::Builder;
-use crate::program::{BatchNorm, Copier, DType, Dims, Op, OpId, Program, RegionId, Shape, Unary, ValueId};
+use crate::program::{BatchNorm, Builder, Copier, DType, Dims, Op, OpId, Program, RegionId, Shape, Unary, ValueId};
 
 /// The same program with batch normalizations of training steps written out. As ops they need all of
 /// a feature on one device; written out, their sums over a batch are sums like any other, and a batch
