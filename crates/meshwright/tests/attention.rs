@@ -1,13 +1,14 @@
-//! Attention and its gradient: the gradient is that of the forward op, and every form in which they
-//! are printed computes the same.
+//! Attention and its gradient: the gradient is that of the forward op, and written out in smaller ops
+//! they compute the same.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use meshwright::import::import;
 use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
 use meshwright::program::{
-    Argument, Attention, AttentionForm, AttentionGrad, DType, Op, PrintOptions, Program, ResultInfo, Type, ValueId,
-    print,
+    Argument, Attention, AttentionForm, AttentionGrad, DType, Location, Op, PrintOptions, Program, ResultInfo, Type,
+    ValueId, expand_attention, print,
 };
 
 struct Case {
@@ -52,6 +53,10 @@ impl Case {
 
     /// Gives back the output, the statistics and all gradients.
     fn program(&self) -> Program {
+        self.program_with(self.has_bias_gradient())
+    }
+
+    fn program_with(&self, bias_gradient: bool) -> Program {
         let mut program = Program::new("test");
         let arguments = self.arguments();
         let values: Vec<ValueId> =
@@ -62,7 +67,6 @@ impl Case {
         let (body, nowhere) = (program.body, Program::UNKNOWN_LOCATION);
         let forward = program.add_op(body, forward, inputs, &[], nowhere).expect("an attention");
         let forward = program.ops[forward].results.clone();
-        let bias_gradient = self.has_bias_gradient();
         let grad = Op::AttentionGrad(Box::new(AttentionGrad { scale, causal, bias, bias_gradient }));
         let operands = [inputs, &forward, &[*output_gradient]].concat();
         let grad = program.add_op(body, grad, &operands, &[], nowhere).expect("a gradient");
@@ -140,10 +144,6 @@ fn what_is_printed_reads_back() {
 #[test]
 fn the_expanded_form_computes_the_same() {
     for (number, case) in CASES.iter().enumerate() {
-        let (program, arguments) = (case.program(), case.arguments());
-        let text = print(&program, PrintOptions { locations: false, attention: AttentionForm::Expanded });
-        assert!(!text.contains("meshwright"), "{text}");
-        let expanded = read(&text);
         // Weights are rounded to the element type before they are multiplied, so in bf16 a few units
         // in the last place of the largest number remain.
         let limit = match case.dtype {
@@ -151,15 +151,82 @@ fn the_expanded_form_computes_the_same() {
             DType::F64 => 1e-14,
             _ => 1e-6,
         };
-        let results = run(&program, &arguments, false).into_iter().zip(run(&expanded, &arguments, false));
-        for (index, (whole, expanded)) in results.enumerate() {
-            assert_eq!(whole.ty, expanded.ty);
-            let finite = floats(&whole).iter().filter(|value| value.is_finite());
-            let largest = finite.fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
-            for (whole, expanded) in floats(&whole).iter().zip(floats(&expanded)) {
-                let same = whole == expanded || (whole - expanded).abs() <= limit * largest;
-                assert!(same, "case {number}, result {index}: {whole} is {expanded} when expanded");
-            }
+        check_expanded(&case.program(), &case.arguments(), false, limit, &format!("case {number}"));
+    }
+}
+
+/// Where nothing is rounded to narrow types, hardly anything may differ.
+#[test]
+fn the_expanded_form_is_the_same_mathematics() {
+    for seed in 0..300 {
+        let case = random_case(seed);
+        for bias_gradient in [false, case.has_bias_gradient()] {
+            let program = case.program_with(bias_gradient);
+            check_expanded(&program, &case.arguments(), true, 1e-12, &format!("seed {seed}"));
         }
+    }
+}
+
+#[track_caller]
+fn check_expanded(program: &Program, arguments: &[Tensor], wide: bool, limit: f64, name: &str) {
+    let expanded = expand_attention(program);
+    expanded.verify().expect("a well-formed program");
+    assert!(!expanded.to_string().contains("meshwright"), "{expanded}");
+    let results = run(program, arguments, wide).into_iter().zip(run(&expanded, arguments, wide));
+    for (index, (whole, expanded)) in results.enumerate() {
+        assert_eq!(whole.ty, expanded.ty);
+        let finite = floats(&whole).iter().filter(|value| value.is_finite());
+        let largest = finite.fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
+        for (whole, expanded) in floats(&whole).iter().zip(floats(&expanded)) {
+            let same = whole == expanded || (whole - expanded).abs() <= limit * largest;
+            assert!(same, "{name}, result {index}: {whole} is {expanded} when expanded");
+        }
+    }
+}
+
+/// Any number of heads per group, more queries than keys and fewer, and a bias along any dimensions.
+fn random_case(seed: u64) -> Case {
+    let mut state = seed;
+    // SplitMix64.
+    let mut below = |limit: u64| -> usize {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((bits ^ bits >> 31) % limit) as usize
+    };
+    let dtype = [DType::BF16, DType::F16, DType::F32, DType::F64][below(4)];
+    let (batch, groups, queries, keys) = (1 + below(3), 1 + below(3), 1 + below(6), 1 + below(6));
+    let heads = groups * (1 + below(3));
+    let kept = [batch, heads, queries, keys].map(|size| if below(2) == 0 { 1 } else { size });
+    let bias = [None, Some((dtype, kept)), Some((DType::Bool, kept))][below(3)];
+    let sizes = [batch, heads, groups, queries, keys, 1 + below(5), 1 + below(5)];
+    Case { dtype, sizes, causal: below(2) == 0, bias }
+}
+
+#[test]
+fn what_is_expanded_stands_where_the_op_stood() {
+    let mut program = CASES[2].program();
+    let ops: Vec<_> = program.ops.ids().collect();
+    for (op, scope) in ops.into_iter().zip(["forward", "backward"]) {
+        let location = Location { scope: Arc::from(scope), ..Location::unknown() };
+        program.ops[op].location = program.locations.push(location);
+    }
+    let expanded = expand_attention(&program);
+    let scopes: Vec<&str> =
+        expanded.ops.iter().map(|(_, operation)| &*expanded.locations[operation.location].scope).collect();
+    let forward = scopes.iter().take_while(|&&scope| scope == "forward").count();
+    assert!(forward > 0 && forward < scopes.len(), "{scopes:?}");
+    assert!(scopes[forward..].iter().all(|&scope| scope == "backward"), "{scopes:?}");
+}
+
+#[test]
+fn printing_the_expanded_form_is_printing_what_is_expanded() {
+    for case in &CASES {
+        let program = case.program();
+        let print = |program: &Program, attention| print(program, PrintOptions { locations: true, attention });
+        let text = print(&program, AttentionForm::Expanded);
+        assert_eq!(text, print(&expand_attention(&program), AttentionForm::CustomCall));
+        assert!(matches!(expand_attention(&expand_attention(&program)), Cow::Borrowed(_)));
+        read(&text);
     }
 }

@@ -1,8 +1,7 @@
 //! Programs written by hand: what does not fit is an error at the end, with the place where it began.
 
-use meshwright::models::builder::Builder;
 use meshwright::models::gradient::gradients;
-use meshwright::program::{Binary, DType, Type, Unary, ValueId};
+use meshwright::program::{Binary, Builder, DType, Type, Unary, ValueId};
 
 fn float(builder: &mut Builder, name: &str, shape: &[usize]) -> ValueId {
     builder.argument(name, Type::new(DType::F32, shape))

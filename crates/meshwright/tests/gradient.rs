@@ -1,11 +1,10 @@
 //! Gradients of every op that has one, against finite differences in `f64`.
 
 use meshwright::interpret::{Data, Options, Tensor, evaluate};
-use meshwright::models::builder::Builder;
 use meshwright::models::gradient::gradients;
 use meshwright::program::{
-    Attention, BatchNorm, Binary, Convolution, DType, Dims, Direction, Gather, Op, Order, Scatter, Type, Unary,
-    ValueId, Window,
+    Attention, BatchNorm, Binary, Builder, Convolution, DType, Dims, Direction, Gather, Op, Order, Scatter, Type,
+    Unary, ValueId, Window,
 };
 use smallvec::{SmallVec, smallvec};
 

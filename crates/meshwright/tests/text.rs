@@ -4,6 +4,7 @@
 //! environment the comments are rewritten. The folder says what is done with the text:
 //!
 //! - `errors`: what import says of a broken text, as `line:column severity: message | label | hint`
+//! - `expand`: the program with large ops written out in small ones
 //! - `import`: the program, calls inlined, dead code dropped, attention recognized
 //! - `interpret`: the results on generated inputs, and the checks
 //! - `loops`: the counted loops, then the program unrolled
@@ -26,15 +27,16 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Data, Options, evaluate, generate_arguments};
 use meshwright::lower::{estimate, lower_layout};
-use meshwright::program::Program;
-use meshwright::shard::{Layout, Mesh, Sharding, expand};
+use meshwright::program::{Program, expand_attention, expand_batch_norm};
+use meshwright::shard::{Layout, Mesh, Sharding};
 
 /// Makes of a text what is expected of it.
 type Show = fn(&str) -> Result<String, Failed>;
 
 /// The folders and what is done with their texts.
-const STAGES: [(&str, Show); 8] = [
+const STAGES: [(&str, Show); 9] = [
     ("errors", show_errors),
+    ("expand", show_expanded),
     ("import", |text| Ok(program(text)?.to_string())),
     ("interpret", show_results),
     ("loops", show_loops),
@@ -96,6 +98,17 @@ fn program(source: &str) -> Result<Program, Failed> {
         return Err("printing and reading gives another program".into());
     }
     Ok(program)
+}
+
+fn show_expanded(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let program = expand_attention(&program);
+    let program = expand_batch_norm(&program);
+    program.verify()?;
+    if program.compact() != *program {
+        return Err("values are not numbered in the order in which they are printed".into());
+    }
+    Ok(program.to_string())
 }
 
 fn show_results(source: &str) -> Result<String, Failed> {
@@ -222,7 +235,8 @@ fn show_layout(source: &str) -> Result<String, Failed> {
 }
 
 fn show_local(source: &str) -> Result<String, Failed> {
-    let program = expand(&program(source)?);
+    let program = program(source)?;
+    let program = expand_batch_norm(&program);
     let layout = layout(source, &program)?;
     let mesh = layout.mesh.clone();
     let (_, local) = lower_layout(&layout, &estimate)?;

@@ -8,11 +8,10 @@
 
 use smallvec::SmallVec;
 
-use super::builder::Builder;
 use super::layers::softmax;
 use super::settings::Settings;
 use super::step::Step;
-use crate::program::{Binary, DType, Direction, Op, Shape, Type, ValueId, Window};
+use crate::program::{Binary, Builder, DType, Direction, Op, Shape, Type, ValueId, Window};
 
 /// How the tokens of all groups go to experts and come back.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,6 @@
 //! A model is a family and its settings; presets are rows of a table. Each family writes its forward
 //! pass; differentiation and the optimizer's update are the same for all.
 
-pub mod builder;
 pub mod gradient;
 
 mod bert;

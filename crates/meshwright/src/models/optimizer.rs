@@ -1,9 +1,8 @@
 //! Updates of parameters by their gradients.
 
-use super::builder::Builder;
 use super::settings::{Optimizer, Settings};
 use super::step::Parameter;
-use crate::program::{Binary, DType, Direction, Type, Unary, ValueId};
+use crate::program::{Binary, Builder, DType, Direction, Type, Unary, ValueId};
 
 const FIRST_DECAY: f64 = 0.9;
 const SECOND_DECAY: f64 = 0.999;

@@ -2,11 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::builder::Builder;
 use super::gradient::gradients;
 use super::optimizer;
 use super::settings::{Optimizer, Settings};
-use crate::program::{DType, Program, RegionId, Type, ValueId};
+use crate::program::{Builder, DType, Program, RegionId, Type, ValueId};
 
 /// A step under construction: the forward pass adds to `builder` and asks for parameters and inputs.
 #[derive(Debug)]

@@ -2,8 +2,10 @@
 
 mod anatomy;
 mod build;
+mod builder;
 mod compact;
 mod copy;
+mod expand;
 mod id;
 mod infer;
 mod literal;
@@ -17,7 +19,9 @@ mod unroll;
 mod verify;
 
 pub use anatomy::{Anatomy, Phase};
+pub use builder::{Builder, OuterRegion};
 pub use copy::{Copier, CopyRegion};
+pub use expand::{expand_attention, expand_batch_norm};
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};
 pub(crate) use infer::{countable, plural};

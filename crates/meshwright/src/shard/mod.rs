@@ -3,7 +3,6 @@
 mod attention;
 mod conflict;
 mod custom;
-mod expand;
 mod free;
 mod layout;
 mod mesh;
@@ -16,7 +15,6 @@ mod strategy;
 
 pub use conflict::Conflict;
 pub use custom::parse as parse_rule;
-pub use expand::expand;
 pub(crate) use layout::is_tie;
 pub use layout::{Carried, Layout};
 pub use mesh::{Axis, Mesh, Part, Piece, PieceSet, Pieces};

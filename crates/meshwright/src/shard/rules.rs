@@ -86,7 +86,8 @@ pub fn rule(program: &Program, op: OpId) -> Rule {
     }
 }
 
-/// Statistics are over everything but features; see [`expand`](super::expand()) for what can be cut more.
+/// Statistics are over everything but features; what [`expand_batch_norm`](crate::program::expand_batch_norm)
+/// makes can be cut more.
 fn batch_norm(mut draft: Draft<'_>, norm: BatchNorm) -> Rule {
     let feature = draft.parallel(draft.operand_shape(0)[norm.feature_dim]);
     draft.label_where(|shape| if shape.len() == 1 { Some(0) } else { Some(norm.feature_dim) }, &feature);

@@ -3,8 +3,8 @@
 use super::remat::remat;
 use super::{Action, Pattern, Tactic, TacticError, apply};
 use crate::lower::{Explanation, LocalProgram, Measures, Price, explain, lower_layout, measure};
-use crate::program::Program;
-use crate::shard::{Axis, Conflict, Layout, Mesh, expand};
+use crate::program::{Program, expand_batch_norm};
+use crate::shard::{Axis, Conflict, Layout, Mesh};
 
 /// A program laid out by tactics and lowered.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub fn partition(
 ) -> Result<Partitioned, TacticError> {
     let scopes: Vec<&Pattern> =
         tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
-    let program = remat(&expand(program), &scopes);
+    let program = remat(&expand_batch_norm(program), &scopes);
     let mesh = with_splits(mesh, tactics)?;
     let mut layout = Layout::new(&program, mesh.clone());
     let mut snapshots = Vec::new();

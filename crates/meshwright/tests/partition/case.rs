@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use meshwright::interpret::{Options, Tensor, difference, evaluate, evaluate_partitioned};
 use meshwright::lower::{LocalProgram, Movement, Price, Ways, defer, estimate, lower, lower_layout};
-use meshwright::program::{Op, Program, ValueId};
-use meshwright::shard::{Kind, Layout, Mesh, Piece, PieceSet, expand};
+use meshwright::program::{Op, Program, ValueId, expand_batch_norm};
+use meshwright::shard::{Kind, Layout, Mesh, Piece, PieceSet};
 
 use crate::generator::Generator;
 use crate::kinds::{op_in_turn, random_op};
@@ -65,7 +65,7 @@ pub(crate) fn check(seed: u64, limits: Limits, coverage: &mut Coverage) -> Resul
     let options = Options { wide: true };
     let expected = evaluate(&program, &arguments, options)
         .map_err(|error| show(format!("the program cannot be evaluated: {}", error.message)))?;
-    let program = if seed.is_multiple_of(2) { expand(&program) } else { program.clone() };
+    let program = if seed.is_multiple_of(2) { expand_batch_norm(&program).into_owned() } else { program.clone() };
     program.verify().map_err(|error| show(format!("the program written out is broken: {error}")))?;
     let mut layout = Layout::new(&program, mesh.clone());
     decide(&mut layout, &mut random, limits.decisions);

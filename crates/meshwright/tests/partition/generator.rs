@@ -1,7 +1,6 @@
 //! Random programs: a pool of values, and ops that read from it and add to it.
 
-use meshwright::models::builder::Builder;
-use meshwright::program::{DType, Id, Literal, Op, Program, RegionId, Type, Unary, ValueId};
+use meshwright::program::{Builder, DType, Id, Literal, Op, Program, RegionId, Type, Unary, ValueId};
 
 use crate::random::Random;
 

@@ -3,8 +3,8 @@
 use meshwright::interpret::{Options, Tensor, evaluate, generate};
 use meshwright::lower::{Step, Ways, defer, estimate, lower, lower_layout};
 use meshwright::models::Model;
-use meshwright::program::{Op, Program};
-use meshwright::shard::{Layout, Mesh, expand};
+use meshwright::program::{Op, Program, expand_batch_norm};
+use meshwright::shard::{Layout, Mesh};
 use meshwright::tactics::{Partitioned, parse, partition};
 
 use crate::case::{compare, decide};
@@ -66,7 +66,7 @@ fn small(name: &str) -> Program {
         model.set("channels", "32").and(model.set("image", "8")).expect("values of the keys");
     }
     let program = model.build().unwrap_or_else(|error| panic!("{name}: {error}"));
-    expand(&program)
+    expand_batch_norm(&program).into_owned()
 }
 
 /// A small model, arguments for it, and what it makes of them.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use meshwright::interpret::{Options, Tensor, evaluate, evaluate_partitioned};
 use meshwright::lower::{Move, Movement, Reason, Step, Ways, estimate, lower, reshard};
-use meshwright::models::builder::Builder;
-use meshwright::program::{Binary, DType, Op, Program, Type};
+use meshwright::program::{Binary, Builder, DType, Op, Program, Type};
 use meshwright::shard::{Layout, Mesh, Piece, PieceSet, Pieces, Reduction, Sharding};
 
 use crate::random::Random;

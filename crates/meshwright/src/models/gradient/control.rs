@@ -2,11 +2,10 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::builder::Builder;
 use super::rules::Rule;
 use super::{Gradients, active_values, captures, copy_ops, propagate};
 use crate::program::{
-    Binary, CountedLoop, DType, Definition, Direction, Op, OpId, RegionId, Role, Type, Value, ValueId,
+    Binary, Builder, CountedLoop, DType, Definition, Direction, Op, OpId, RegionId, Role, Type, Value, ValueId,
 };
 
 pub(super) fn if_else(rule: &mut Rule<'_>) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! Gradients of elementwise ops.
 
 use super::rules::Rule;
-use crate::program::{Binary, Direction, Unary, ValueId};
+use crate::program::{Binary, Builder, Direction, Unary, ValueId};
 
 /// Turns the gradient of `f(x)` into that of `x`; `x` is the operand, `y` the result.
 pub(super) fn unary(rule: &mut Rule<'_>, unary: Unary) -> Result<(), String> {
@@ -148,8 +148,6 @@ pub(super) fn unary(rule: &mut Rule<'_>, unary: Unary) -> Result<(), String> {
     rule.give(0, gradient);
     Ok(())
 }
-
-use super::super::builder::Builder;
 
 /// `1 / sqrt(a x² + c)`.
 fn one_over_root(b: &mut Builder, x: ValueId, a: f64, c: f64) -> ValueId {

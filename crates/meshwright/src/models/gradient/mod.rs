@@ -12,8 +12,7 @@ mod window;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::builder::Builder;
-use crate::program::{OpId, Program, RegionId, ValueId};
+use crate::program::{Builder, OpId, Program, RegionId, ValueId};
 
 /// Adds to the end of the body what computes the gradients of `loss` with respect to `of`.
 ///

@@ -1,10 +1,9 @@
 //! The gradient of every op: one row per op, in the order of the alphabet.
 
-use super::super::builder::Builder;
 use super::{Gradients, control, convolution, elementwise, index, window};
 use crate::program::{
-    Attention, AttentionGrad, BatchNorm, BroadcastInDim, Dims, Direction, DotGeneral, Op, Operation, Pad, Shape, Slice,
-    ValueId,
+    Attention, AttentionGrad, BatchNorm, BroadcastInDim, Builder, Dims, Direction, DotGeneral, Op, Operation, Pad,
+    Shape, Slice, ValueId,
 };
 
 /// Turns the gradients of an op's results into gradients of its operands. At least one of `known` is

@@ -220,7 +220,7 @@ impl<'a> Printer<'a> {
         let plain = region.arguments.len() == 2
             && inner.operands[..] == region.arguments[..]
             && inner.results[..] == region.results[..];
-        let same_place = !self.options.locations || inner.location == operation.location;
+        let same_place = !self.locations || inner.location == operation.location;
         (commutative && same_type && plain && same_place).then_some(binary)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::parts::{List, Quoted};
-use super::{PrintOptions, Printer};
+use super::{PrintOptions, Printer, text};
 use crate::program::{Argument, Program, Type};
 
 /// What stands around a program that each device of a mesh runs.
@@ -29,10 +29,7 @@ pub struct Whole {
 
 /// The text of a program that runs on the devices of a mesh.
 pub fn print_on_mesh(program: &Program, options: PrintOptions, around: &Surroundings) -> String {
-    let mut text = String::new();
-    let mut printer = Printer { program, options, around: Some(around), out: &mut text, indent: 0 };
-    printer.module().expect("writing to a string does not fail");
-    text
+    text(program, options, Some(around))
 }
 
 impl Printer<'_> {

@@ -5,7 +5,6 @@
 //! listed by name (`%3, %4 = ...`). A `while` is printed in the generic form, because its short
 //! form gives condition and body the same argument names, and ours have ids of their own.
 
-mod attention;
 mod forms;
 mod function;
 mod literal;
@@ -13,9 +12,10 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-use super::{Op, OpId, Operation, Program, RegionId};
+use super::{Op, OpId, Operation, Program, RegionId, expand_attention};
 pub use function::{Surroundings, Whole, print_on_mesh};
 use literal::{Elements, Real};
 use parts::{
@@ -37,29 +37,37 @@ pub enum AttentionForm {
     /// One call of `@meshwright.attention` or `@meshwright.attention_grad`, which import reads back
     /// as the same op.
     CustomCall,
-    /// Plain StableHLO that any engine runs.
+    /// Plain StableHLO that any engine runs: the text of what [`expand_attention`] makes, whose values
+    /// have numbers of their own.
     Expanded,
 }
 
 /// The text of a program.
 pub fn print(program: &Program, options: PrintOptions) -> String {
+    text(program, options, None)
+}
+
+fn text(program: &Program, options: PrintOptions, around: Option<&Surroundings>) -> String {
+    let program = match options.attention {
+        AttentionForm::CustomCall => Cow::Borrowed(program),
+        AttentionForm::Expanded => expand_attention(program),
+    };
     let mut text = String::new();
-    Printer { program, options, around: None, out: &mut text, indent: 0 }
-        .module()
-        .expect("writing to a string does not fail");
+    let mut printer = Printer { program: &program, locations: options.locations, around, out: &mut text, indent: 0 };
+    printer.module().expect("writing to a string does not fail");
     text
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options = PrintOptions { locations: false, attention: AttentionForm::CustomCall };
-        Printer { program: self, options, around: None, out: f, indent: 0 }.module()
+        Printer { program: self, locations: false, around: None, out: f, indent: 0 }.module()
     }
 }
 
 struct Printer<'a> {
     program: &'a Program,
-    options: PrintOptions,
+    /// Whether to print where each op came from.
+    locations: bool,
     around: Option<&'a Surroundings>,
     out: &'a mut dyn Write,
     /// How many levels deep the current line is.
@@ -112,24 +120,12 @@ impl<'a> Printer<'a> {
 
     fn operation(&mut self, id: OpId) -> fmt::Result {
         let operation = &self.program.ops[id];
-        match (&operation.op, self.options.attention) {
-            (Op::Attention(attention), AttentionForm::Expanded) => self.expand_attention(attention, operation),
-            (Op::AttentionGrad(grad), AttentionForm::Expanded) => self.expand_attention_grad(grad, operation),
-            _ => self.as_it_is(operation),
-        }
-    }
-
-    fn as_it_is(&mut self, operation: &'a Operation) -> fmt::Result {
         self.start_line()?;
         if !operation.results.is_empty() {
             write!(self.out, "{} = ", List(&operation.results))?;
         }
         self.form(operation)?;
-        self.end_line(operation)
-    }
-
-    fn end_line(&mut self, operation: &Operation) -> fmt::Result {
-        if self.options.locations {
+        if self.locations {
             write!(self.out, " loc({})", LocationText(&self.program.locations[operation.location]))?;
         }
         self.out.write_str("\n")

@@ -1,65 +1,30 @@
-//! Ops written out in smaller ones, where the smaller ones can be cut in more ways.
+//! Batch normalization of training steps, and its gradient, in sums over a batch.
 
 use smallvec::SmallVec;
 
-use crate::models::builder::Builder;
-use crate::program::{BatchNorm, Copier, DType, Dims, Op, OpId, Program, RegionId, Shape, Unary, ValueId};
+use super::WrittenOut;
+use crate::program::{BatchNorm, Builder, DType, Dims, Op, Shape, Unary, ValueId};
 
-/// The same program with batch normalizations of training steps written out. As ops they need all of
-/// a feature on one device; written out, their sums over a batch are sums like any other, and a batch
-/// can be cut.
-pub fn expand(program: &Program) -> Program {
-    let is_large = |op: &Op| matches!(op, Op::BatchNormGrad(_) | Op::BatchNormTraining(_));
-    if !program.ops.iter().any(|(_, operation)| is_large(&operation.op)) {
-        return program.clone();
+pub(super) fn written_out(op: &Op) -> Option<WrittenOut<'_>> {
+    match op {
+        Op::BatchNormGrad(norm) => Some(computed_widely(*norm, grad)),
+        Op::BatchNormTraining(norm) => Some(computed_widely(*norm, training)),
+        // All others can be cut as they are, or not at all.
+        _ => None,
     }
-    let mut copier = Copier::new(program);
-    let body = copier.new.body;
-    region(&mut copier, program.body, body);
-    copier.new.compact()
 }
 
-fn region(copier: &mut Copier<'_>, from: RegionId, to: RegionId) {
-    let old = copier.old;
-    copier.copy_arguments(from, to);
-    for &op in &old.regions[from].ops {
-        match old.ops[op].op {
-            Op::BatchNormGrad(norm) => written_out(copier, op, to, |builder, x| grad(builder, norm, x)),
-            Op::BatchNormTraining(norm) => written_out(copier, op, to, |builder, x| training(builder, norm, x)),
-            // All others can be cut as they are, or not at all.
-            _ => {
-                let location = copier.location(old.ops[op].location);
-                copier.copy_op(op, to, location, &mut region);
-            }
-        }
-    }
-    copier.copy_results(from, to);
-}
+/// Adds the results of a normalization, made of its operands.
+type Build = fn(&mut Builder, BatchNorm, &[ValueId]) -> [ValueId; 3];
 
-/// Adds what `build` makes of an op's operands in the place of the op.
-fn written_out(
-    copier: &mut Copier<'_>,
-    op: OpId,
-    to: RegionId,
-    build: impl FnOnce(&mut Builder, &[ValueId]) -> [ValueId; 3],
-) {
-    let operation = &copier.old.ops[op];
-    let location = copier.location(operation.location);
-    let operands = copier.values(&operation.operands);
-    let mut builder = Builder::on(std::mem::replace(&mut copier.new, Program::new("")));
-    let results = builder.inside(to, |builder| {
-        builder.located(location, |builder| {
-            // Sums of numbers narrower than this would lose what they add up.
-            let wide: SmallVec<[ValueId; 5]> =
-                operands.iter().map(|&operand| builder.convert(operand, widened(builder.dtype(operand)))).collect();
-            let dtype = builder.dtype(operands[0]);
-            build(builder, &wide).map(|result| builder.convert(result, dtype))
-        })
-    });
-    copier.new = builder.program;
-    for (&old, new) in operation.results.iter().zip(results) {
-        copier.set_value(old, new);
-    }
+/// Sums of numbers narrower than f32 would lose what they add up.
+fn computed_widely(norm: BatchNorm, build: Build) -> WrittenOut<'static> {
+    Box::new(move |builder, operands| {
+        let dtype = builder.dtype(operands[0]);
+        let wide: SmallVec<[ValueId; 5]> =
+            operands.iter().map(|&operand| builder.convert(operand, widened(builder.dtype(operand)))).collect();
+        build(builder, norm, &wide).into_iter().map(|result| builder.convert(result, dtype)).collect()
+    })
 }
 
 fn widened(dtype: DType) -> DType {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::program::{
+use super::{
     Algorithm, Argument, Attention, Binary, BroadcastInDim, Convolution, DType, Definition, Dims, Direction,
     DotGeneral, Gather, Literal, Location, LocationId, Op, OpId, Order, Pad, Program, RegionId, ResultInfo, Scatter,
     Shape, Slice, Type, Unary, Value, ValueId, Values,
@@ -176,12 +176,12 @@ impl Builder {
         self.blocks.push(start..self.program.body().ops.len());
     }
 
-    pub(super) fn blocks(&self) -> Vec<Range<usize>> {
+    pub(crate) fn blocks(&self) -> Vec<Range<usize>> {
         self.blocks.clone()
     }
 
     /// The location of what belongs to the gradient of an op, as JAX writes it.
-    pub(super) fn backward_location(&mut self, forward: LocationId) -> LocationId {
+    pub(crate) fn backward_location(&mut self, forward: LocationId) -> LocationId {
         if let Some(&location) = self.backward.get(&forward) {
             return location;
         }
@@ -224,7 +224,7 @@ impl Builder {
     }
 
     /// Makes a value in front of an op of the present region.
-    pub(super) fn made_before(&mut self, op: OpId, build: impl FnOnce(&mut Builder) -> ValueId) -> ValueId {
+    pub(crate) fn made_before(&mut self, op: OpId, build: impl FnOnce(&mut Builder) -> ValueId) -> ValueId {
         let region = self.region_of(op);
         let before = self.program.regions[region].ops.len();
         // A constant that stands behind the op would be used before it is made.
@@ -242,7 +242,7 @@ impl Builder {
     }
 
     /// The same values under other names, behind a barrier.
-    pub(super) fn told_apart(&mut self, values: &[ValueId]) -> Values {
+    pub(crate) fn told_apart(&mut self, values: &[ValueId]) -> Values {
         self.op(Op::OptimizationBarrier, values, &[])
     }
 
@@ -256,7 +256,7 @@ impl Builder {
     }
 
     /// Adds any op. There is none where there is an error, but there are values for its results.
-    pub(super) fn add(&mut self, op: Op, operands: &[ValueId], regions: &[RegionId]) -> (Option<OpId>, Values) {
+    pub(crate) fn add(&mut self, op: Op, operands: &[ValueId], regions: &[RegionId]) -> (Option<OpId>, Values) {
         let count = result_count(&self.program, &op, operands, regions);
         if self.error.is_some() {
             return (None, std::iter::repeat_n(self.stand_in(), count).collect());
@@ -385,7 +385,7 @@ impl Builder {
         value
     }
 
-    pub(super) fn is_stopped(&self, value: ValueId) -> bool {
+    pub(crate) fn is_stopped(&self, value: ValueId) -> bool {
         self.stopped.contains(&value)
     }
 
