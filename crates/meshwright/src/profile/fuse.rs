@@ -31,6 +31,9 @@ pub(super) fn fuse(program: &Program, graph: &Graph) -> Vec<Kernel> {
     fusion.kernels()
 }
 
+/// Libraries are not called for fewer elements (XLA's CPU backend).
+pub(super) const SMALLEST_FOR_LIBRARIES: usize = 4096;
+
 struct Fusion<'g> {
     graph: &'g Graph,
     /// What each node reads, as fusion goes on.
@@ -101,7 +104,13 @@ impl<'g> Fusion<'g> {
         let Some(op) = self.graph.nodes[node].op.filter(|_| !self.library[node]) else { return false };
         let operation = &program.ops[op];
         let is_float = operation.results.iter().all(|&value| program.dtype(value).is_float());
+        // Convolutions and products have limits of their own.
+        let is_large = |node: NodeId| self.graph.nodes[node].elements >= SMALLEST_FOR_LIBRARIES;
+        let is_worth_it = matches!(operation.op, Op::DotGeneral(_) | Op::Reshape { .. } | Op::BroadcastInDim(_))
+            || is_large(node)
+            || self.graph.nodes[node].operands.iter().any(|&operand| is_large(operand));
         is_float
+            && is_worth_it
             && match &operation.op {
                 Op::Binary(binary) => matches!(
                     binary,
@@ -114,7 +123,7 @@ impl<'g> Fusion<'g> {
                         | Binary::Subtract
                 ),
                 Op::BroadcastInDim(_) | Op::Reshape { .. } => true,
-                Op::Unary(unary) => !matches!(unary, Unary::Not | Unary::IsFinite),
+                Op::Unary(unary) => is_known_to_libraries(*unary),
                 Op::DotGeneral(_) | Op::Reduce { .. } => self.graph.nodes[node].kind == Kind::Library,
                 _ => false,
             }
@@ -215,6 +224,31 @@ impl<'g> Fusion<'g> {
         };
         (0..self.graph.nodes.len()).filter(is_kernel).map(kernel).collect()
     }
+}
+
+fn is_known_to_libraries(unary: Unary) -> bool {
+    matches!(
+        unary,
+        Unary::Abs
+            | Unary::Ceil
+            | Unary::Cosine
+            | Unary::Erf
+            | Unary::Exponential
+            | Unary::ExponentialMinusOne
+            | Unary::Floor
+            | Unary::Log
+            | Unary::LogPlusOne
+            | Unary::Logistic
+            | Unary::Negate
+            | Unary::RoundNearestEven
+            | Unary::Rsqrt
+            | Unary::Sign
+            | Unary::Sine
+            | Unary::Sqrt
+            | Unary::Square
+            | Unary::Tan
+            | Unary::Tanh
+    )
 }
 
 fn distinct(nodes: &[NodeId]) -> SmallVec<[NodeId; 4]> {

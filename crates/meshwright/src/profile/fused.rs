@@ -8,11 +8,12 @@ use smallvec::SmallVec;
 
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
-use crate::program::{Op, Program, RegionId};
+use crate::program::{Op, Program, RegionId, expand_attention, expand_batch_norm};
 
 /// The most bytes of temporary buffers that are alive at a time in one run of a program.
 pub(super) fn temporary_bytes(program: &Program) -> usize {
-    let program = crate::shard::expand(program);
+    let program = expand_attention(program);
+    let program = expand_batch_norm(&program);
     region_bytes(&program, program.body)
 }
 

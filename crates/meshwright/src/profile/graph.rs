@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
+use super::fuse::SMALLEST_FOR_LIBRARIES;
 use crate::program::{Binary, DType, DotGeneral, Op, OpId, Operation, Program, RegionId, Unary, ValueId};
 
 /// The place of a node in its graph, and in program order.
@@ -362,7 +363,8 @@ fn is_library_sum(program: &Program, op: OpId) -> bool {
     let operation = &program.ops[op];
     let binary = operation.regions.first().and_then(|&region| program.applied_binary(region));
     let is_simple = matches!(binary, Some(Binary::Add | Binary::Maximum | Binary::Minimum));
-    is_simple && operation.operands.len() == 2 && program.dtype(operation.results[0]).is_float()
+    let is_large = program.ty(operation.operands[0]).elements() >= SMALLEST_FOR_LIBRARIES;
+    is_simple && is_large && operation.operands.len() == 2 && program.dtype(operation.results[0]).is_float()
 }
 
 /// Whether a product is one of matrices, stored so that rows of the first meet columns of the second.
