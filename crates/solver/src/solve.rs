@@ -13,7 +13,7 @@ use crate::parallel::run_all;
 use crate::prices::label_prices;
 use crate::problem::{Malformed, Problem};
 use crate::slots::Slots;
-use crate::state::State;
+use crate::state::{Difference, State};
 use crate::tree::Tree;
 
 /// How to search.
@@ -224,7 +224,7 @@ impl<'a> Search<'a> {
                 best.clone_from(state);
             }
         }
-        let mut difference = Vec::new();
+        let mut difference = Difference::default();
         for changes in walked.iter().flat_map(|(_, changes)| changes) {
             let changes: Vec<(u32, u32)> =
                 changes.iter().copied().filter(|(node, label)| best.labels[*node as usize] != *label).collect();

@@ -18,6 +18,8 @@ pub(super) struct Graph {
     sizes: Vec<u32>,
     stand_ins: Vec<Vec<u32>>,
     steps: Vec<Determined>,
+    /// Nodes whose costs, or a table they are in, changed lately.
+    changed: Vec<bool>,
     constant: f64,
     limits: Vec<i64>,
 }
@@ -27,6 +29,7 @@ impl Graph {
         let sizes: Vec<u32> = model.nodes.iter().map(|node| node.costs.len() as u32).collect();
         let mut graph = Graph {
             adjacent: vec![Vec::new(); model.nodes.len()],
+            changed: vec![true; model.nodes.len()],
             labels: sizes.iter().map(|size| (0..*size).collect()).collect(),
             stand_ins: sizes.iter().map(|size| (0..*size).collect()).collect(),
             sizes,
@@ -75,10 +78,17 @@ impl Graph {
         View { outer: product(&factor.nodes[..position]), labels, inner: product(&factor.nodes[position + 1..]) }
     }
 
+    /// The nodes around which something changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<u32> {
+        let changed = self.changed.iter_mut().map(std::mem::take).enumerate();
+        changed.filter(|(_, changed)| *changed).map(|(node, _)| node as u32).collect()
+    }
+
     /// Adds a factor to the one between the same nodes, or as a new one, or to costs where it has
     /// fewer than two nodes.
     pub(super) fn add(&mut self, factor: Factor) {
         let factor = self.in_order(factor);
+        factor.nodes.iter().for_each(|node| self.changed[*node as usize] = true);
         match *factor.nodes {
             [] => self.constant += factor.table.first().copied().unwrap_or(0.0),
             [node] => {
@@ -187,6 +197,7 @@ impl Graph {
         for factor in self.adjacent(index) {
             let Some(Factor { nodes, table }) = self.factors[factor as usize].take() else { continue };
             let strides = self.strides(&nodes);
+            nodes.iter().for_each(|node| self.changed[*node as usize] = true);
             let axes: Vec<Vec<usize>> = nodes
                 .iter()
                 .zip(&strides)
