@@ -1,6 +1,9 @@
 //! The form that everything after reading works on: times are slots, costs are floats, a node's labels
 //! share the spans over which they use something.
 
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::problem::{FORBIDDEN, Problem};
@@ -39,7 +42,8 @@ pub(crate) struct Uses {
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     pub(crate) nodes: SmallVec<[u32; 2]>,
-    pub(crate) table: Vec<f64>,
+    /// Factors alike share one table.
+    pub(crate) table: Arc<[f64]>,
 }
 
 impl Uses {
@@ -158,6 +162,7 @@ impl Model {
             let costs = node.alternatives.iter().map(|alternative| to_float(alternative.cost)).collect();
             model.nodes.push(Node { costs, uses: slots.uses(node) });
         }
+        let mut tables: FxHashMap<*const i64, Arc<[f64]>> = FxHashMap::default();
         for edge in &problem.edges {
             match *edge.nodes {
                 [] => model.constant += edge.costs.first().map_or(0.0, |cost| to_float(*cost)),
@@ -166,8 +171,9 @@ impl Model {
                     costs.iter_mut().zip(&*edge.costs).for_each(|(sum, cost)| *sum += to_float(*cost));
                 }
                 _ => {
-                    let table = edge.costs.iter().map(|cost| to_float(*cost)).collect();
-                    model.factors.push(Factor { nodes: edge.nodes.clone(), table });
+                    let table = tables.entry(edge.costs.as_ptr());
+                    let table = table.or_insert_with(|| edge.costs.iter().map(|cost| to_float(*cost)).collect());
+                    model.factors.push(Factor { nodes: edge.nodes.clone(), table: table.clone() });
                 }
             }
         }

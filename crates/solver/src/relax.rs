@@ -109,15 +109,17 @@ impl Relaxation {
     pub(crate) fn moved(&self, model: &Model) -> Model {
         let mut moved = model.clone();
         for (factor, starts) in moved.factors.iter_mut().zip(&self.message_first) {
+            let mut table = factor.table.to_vec();
             for (position, start) in starts.iter().enumerate() {
                 let view = factor.view(position, &model.nodes);
                 let node = factor.nodes[position] as usize;
                 let message = &self.messages[*start..start + view.labels];
                 for (label, given) in message.iter().enumerate() {
                     moved.nodes[node].costs[label] += given;
-                    view.rows(label).for_each(|row| factor.table[row].iter_mut().for_each(|entry| *entry -= given));
+                    view.rows(label).for_each(|row| table[row].iter_mut().for_each(|entry| *entry -= given));
                 }
             }
+            factor.table = table.into();
         }
         moved
     }
@@ -207,7 +209,7 @@ impl Relaxation {
             return;
         }
         let view = factor.view(place.position as usize, &model.nodes);
-        let mut rest = factor.table.clone();
+        let mut rest = factor.table.to_vec();
         for (position, start) in starts.iter().enumerate() {
             if position == place.position as usize {
                 continue;

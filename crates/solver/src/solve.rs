@@ -112,6 +112,8 @@ struct Search<'a> {
     /// Where walkers walk: the model, its links, and the assignment they start from.
     stage: Arc<Chain>,
     links: Arc<Links>,
+    /// See [`Model::exchange_rate`].
+    rate: f64,
     state: State,
     rounds: u64,
     /// What walkers may compute in the next round.
@@ -127,6 +129,7 @@ impl<'a> Search<'a> {
             tree: Tree::new(chain.clone(), prices),
             best: None,
             links: Arc::new(Links::new(model)),
+            rate: model.exchange_rate(),
             state: State::new(model, vec![0; model.nodes.len()]),
             stage: chain.clone(),
             first: chain,
@@ -189,6 +192,7 @@ impl<'a> Search<'a> {
         if moved {
             self.stage = self.tree.stage.clone();
             self.links = Arc::new(Links::new(self.stage.model()));
+            self.rate = self.stage.model().exchange_rate();
         }
         let model = self.stage.model();
         if let Some((assignment, _)) = &self.best {
@@ -205,7 +209,7 @@ impl<'a> Search<'a> {
     fn walking_prices(&self, model: &Model) -> Vec<f64> {
         let mut prices = self.tree.stage_prices.clone();
         if self.state.excess > 0 {
-            let unit = model.exchange_rate() * 2_f64.powi(self.rounds.min(40) as i32);
+            let unit = self.rate * 2_f64.powi(self.rounds.min(40) as i32);
             for ((price, used), limit) in prices.iter_mut().zip(&self.state.usage).zip(&model.limits) {
                 if used > limit {
                     *price += unit;

@@ -98,7 +98,7 @@ fn eliminate(graph: &mut Graph, index: u32, neighbors: &[u32]) {
         labels[combination.iter().zip(&counts).fold(0, |place, (label, count)| place * count + label)]
     });
     graph.nodes[index as usize] = None;
-    graph.add(Factor { nodes: neighbors.iter().copied().collect(), table });
+    graph.add(Factor { nodes: neighbors.iter().copied().collect(), table: table.into() });
 }
 
 /// Merges a node into its only neighbor if, for each label of the neighbor, one of its labels is
