@@ -32,6 +32,8 @@ mod state;
 
 mod neighborhood;
 
+mod opening;
+
 mod infeasible;
 mod solve;
 

@@ -8,6 +8,7 @@ use crate::evaluate::{Evaluation, evaluate};
 use crate::infeasible::{Infeasible, explain_limits, explain_wipeout};
 use crate::limit::{Deadline, Limit, Meter};
 use crate::model::Model;
+use crate::opening::Opening;
 use crate::neighborhood::{Relabeling, Walker};
 use crate::parallel::run_all;
 use crate::prices::label_prices;
@@ -96,6 +97,7 @@ pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Prog
         Limit::Work(work) => work,
         Limit::Time(_) => f64::INFINITY,
     };
+    search.open(&deadline, most_work, &mut work, &mut progress);
     while !search.tree.is_done() && work < most_work && !deadline.is_over() {
         work += search.round(options, &deadline);
         progress(search.progress());
@@ -140,6 +142,25 @@ impl<'a> Search<'a> {
             search.offer(assignment);
         }
         search
+    }
+
+    /// Looks for a first assignment, and for prices to start from.
+    fn open(&mut self, deadline: &Deadline, most_work: f64, work: &mut f64, progress: &mut impl FnMut(Progress)) {
+        let first = self.first.clone();
+        let model = first.model();
+        let mut opening = Opening::new(model, self.tree.stage_prices.clone());
+        while !opening.is_done() && *work < most_work && !deadline.is_over() {
+            let state = opening.probe(model);
+            *work += 3.0 * model.size() as f64;
+            if state.is_feasible() {
+                self.offer(first.expand(&state.labels));
+            }
+            if state.is_nearer_than(&self.state) {
+                self.state = state;
+            }
+            progress(self.progress());
+        }
+        self.tree.start_from(opening.prices);
     }
 
     /// Takes an assignment of the problem if it is the best so far.
@@ -199,7 +220,7 @@ impl<'a> Search<'a> {
             self.state = State::new(model, self.stage.restrict(assignment));
         } else if let Some((chain, labels)) = self.tree.guess.take() {
             let guess = State::new(model, self.stage.restrict(&chain.expand(&labels)));
-            if moved || self.rounds == 0 || guess.is_nearer_than(&self.state) {
+            if moved || guess.is_nearer_than(&self.state) {
                 self.state = guess;
             }
         }

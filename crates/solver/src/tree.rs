@@ -68,6 +68,12 @@ impl Tree {
         }
     }
 
+    /// Prices to start from, before anything is done.
+    pub(crate) fn start_from(&mut self, prices: Vec<f64>) {
+        self.open.iter_mut().for_each(|part| part.prices.clone_from(&prices));
+        self.stage_prices = prices;
+    }
+
     /// A cost that an assignment has: from now on, cheaper ones are looked for.
     pub(crate) fn set_cutoff(&mut self, cost: f64) {
         if !self.is_real || cost < self.cutoff {
