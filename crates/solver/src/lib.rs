@@ -10,6 +10,7 @@ pub mod problem;
 pub mod contest;
 pub mod evaluate;
 
+mod scale;
 mod slots;
 
 mod model;

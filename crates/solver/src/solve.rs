@@ -13,6 +13,7 @@ use crate::neighborhood::{Relabeling, Walker};
 use crate::parallel::run_all;
 use crate::prices::label_prices;
 use crate::problem::{Malformed, Problem};
+use crate::scale::Scale;
 use crate::slots::Slots;
 use crate::state::{Difference, State};
 use crate::tree::Tree;
@@ -87,11 +88,12 @@ pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Prog
     problem.check()?;
     let deadline = Deadline::new(options.limit);
     let slots = Slots::new(problem);
-    let chain = match Chain::new(Model::new(problem, &slots)) {
+    let scale = Scale::new(problem);
+    let chain = match Chain::new(Model::new(problem, &slots, scale)) {
         Ok(chain) => Arc::new(chain),
         Err(wipeout) => return Ok(Answer::Infeasible(explain_wipeout(wipeout))),
     };
-    let mut search = Search::new(problem, &slots, chain, options);
+    let mut search = Search::new(problem, &slots, scale, chain, options);
     let mut work = 0.0;
     let most_work = match options.limit {
         Limit::Work(work) => work,
@@ -107,6 +109,7 @@ pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Prog
 
 struct Search<'a> {
     problem: &'a Problem,
+    scale: Scale,
     /// The problem as it was reduced first.
     first: Arc<Chain>,
     tree: Tree,
@@ -123,11 +126,12 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(problem: &'a Problem, slots: &Slots, chain: Arc<Chain>, options: &Options) -> Search<'a> {
+    fn new(problem: &'a Problem, slots: &Slots, scale: Scale, chain: Arc<Chain>, options: &Options) -> Search<'a> {
         let model = chain.model();
         let prices = chain.carry_prices(&slots.prices(&options.start.prices));
         let mut search = Search {
             problem,
+            scale,
             tree: Tree::new(chain.clone(), prices),
             best: None,
             links: Arc::new(Links::new(model)),
@@ -167,7 +171,7 @@ impl<'a> Search<'a> {
     fn offer(&mut self, assignment: Vec<u32>) {
         let Ok(evaluation) = evaluate(self.problem, &assignment) else { return };
         if self.best.as_ref().is_none_or(|(_, best)| evaluation.cost < best.cost) {
-            self.tree.set_cutoff(evaluation.cost as f64);
+            self.tree.set_cutoff(self.scale.shrink(evaluation.cost));
             self.best = Some((assignment, evaluation));
         }
     }
@@ -279,12 +283,12 @@ impl<'a> Search<'a> {
     fn lower_bound(&self) -> Option<i128> {
         let cost = self.best.as_ref().map(|(_, best)| best.cost);
         if self.tree.is_done() {
-            // Beyond 2^53, floats round; what is proven is proven up to that.
-            let rounded = |cost: i128| if cost.abs() < 1 << 53 { 0 } else { cost.abs() >> 40 };
+            // Where floats round, what is proven is proven up to that.
+            let rounded = |cost: i128| if self.scale.is_exact(cost) { 0 } else { cost.abs() >> 40 };
             return cost.map(|cost| cost - rounded(cost));
         }
         let bound = self.tree.bound();
-        let bound = bound.is_finite().then(|| bound.ceil() as i128);
+        let bound = bound.is_finite().then(|| self.scale.grow(bound));
         match (bound, cost) {
             (Some(bound), Some(cost)) => Some(bound.min(cost)),
             _ => bound,

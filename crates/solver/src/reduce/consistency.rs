@@ -36,6 +36,9 @@ pub(super) fn enforce(graph: &mut Graph) -> Result<(), Wipeout> {
 fn unsupported(graph: &Graph, factor: &Factor) -> SmallVec<[(u32, Vec<usize>); 2]> {
     let costs: SmallVec<[&[f64]; 4]> =
         factor.nodes.iter().map(|node| graph.node(*node).map_or(&[][..], |node| &node.costs)).collect();
+    if supports_all(factor, &costs) {
+        return SmallVec::new();
+    }
     // Labels that still need support; those that are gone need none.
     let mut needy: SmallVec<[Vec<bool>; 4]> =
         costs.iter().map(|costs| costs.iter().map(|cost| *cost < f64::INFINITY).collect()).collect();
@@ -59,6 +62,15 @@ fn unsupported(graph: &Graph, factor: &Factor) -> SmallVec<[(u32, Vec<usize>); 2
     }
     let gone = needy.into_iter().map(|needy| (0..needy.len()).filter(|label| needy[*label]).collect::<Vec<usize>>());
     factor.nodes.iter().copied().zip(gone).filter(|(_, gone)| !gone.is_empty()).collect()
+}
+
+/// Whether it is seen at first sight that every label has support: in the first row and column.
+fn supports_all(factor: &Factor, costs: &[&[f64]]) -> bool {
+    let &[first, second] = costs else { return false };
+    let finite = |value: &f64| *value < f64::INFINITY;
+    factor.table.iter().take(second.len()).all(finite)
+        && factor.table.iter().step_by(second.len().max(1)).all(finite)
+        && first.iter().chain(second).all(finite)
 }
 
 /// Notes which labels a row supports, and returns how many needed it: a row has all labels of the last

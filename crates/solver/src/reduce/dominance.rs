@@ -1,7 +1,9 @@
 //! Dominance: a label goes when another costs no more, whatever is chosen around it, and uses no more.
 
+use rustc_hash::FxHashMap;
+
 use super::graph::Graph;
-use crate::model::{Factor, Node, View};
+use crate::model::{Factor, Node, Uses, View};
 
 /// Pairs of labels times entries that are compared at one node before it is left as it is.
 const WORK: usize = 200_000_000;
@@ -10,6 +12,7 @@ const SAMPLES: usize = 8;
 
 /// Marks dominated labels as gone, at nodes around which something changed since the last time.
 pub(super) fn remove_dominated(graph: &mut Graph) {
+    let mut known: FxHashMap<Kind, Vec<(usize, usize)>> = FxHashMap::default();
     for index in graph.take_changed() {
         let near = graph.adjacent(index);
         let Some(node) = graph.node(index) else { continue };
@@ -18,10 +21,24 @@ pub(super) fn remove_dominated(graph: &mut Graph) {
             .filter_map(|factor| graph.factors[*factor as usize].as_ref())
             .map(|factor| Side { factor, view: graph.view(factor, factor.position(index)) })
             .collect();
-        for (label, other) in dominated(node, &sides) {
+        let gone = known.entry(kind(node, &sides)).or_insert_with(|| dominated(node, &sides)).clone();
+        for (label, other) in gone {
             graph.stand_in(index, label, other);
         }
     }
+}
+
+/// What dominance depends on: costs, uses, and tables as they are seen from the node.
+type Kind = (Vec<u64>, Uses, Vec<(*const f64, usize, usize)>);
+
+fn kind(node: &Node, sides: &[Side<'_>]) -> Kind {
+    let mut uses = node.uses.clone();
+    if let [span] = &mut uses.spans[..] {
+        // A single span is as good as any other.
+        *span = (0, 1);
+    }
+    let sides = sides.iter().map(|side| (side.factor.table.as_ptr(), side.view.outer, side.view.inner));
+    (node.costs.iter().map(|cost| cost.to_bits()).collect(), uses, sides.collect())
 }
 
 /// Labels of a node with others that dominate them.
