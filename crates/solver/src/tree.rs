@@ -43,6 +43,9 @@ struct Active {
     ascent: Ascent,
 }
 
+/// A relaxation starts over when it has won this part of what is left.
+const WORTHWHILE_RISE: f64 = 0.02;
+
 /// What became of a part.
 enum Fate {
     /// It goes on.
@@ -162,8 +165,10 @@ impl Tree {
         let cutoff = if is_root { self.cutoff } else { self.cutoff - 1.0 };
         let labels: usize = model.nodes.iter().map(|node| node.costs.len()).sum();
         let refuted = active.ascent.refuted(model, cutoff);
-        let worthwhile = refuted.len() * 50 > labels;
-        if worthwhile {
+        // A relaxation that starts over from its prices and messages often rises further.
+        let risen = active.ascent.bound - active.part.bound;
+        let is_rising = is_root && risen > WORTHWHILE_RISE * (cutoff - active.ascent.bound);
+        if is_rising || refuted.len() * 50 > labels {
             if let Fate::Open(part) = restricted(&active, refuted.iter().copied()) {
                 if is_root {
                     self.stage = part.chain.clone();

@@ -264,10 +264,10 @@ impl Graph {
         self.nodes[index as usize] = None;
     }
 
-    pub(super) fn finish(self, count: usize) -> Reduced {
+    pub(super) fn finish(self, count: usize) -> (Model, Reduced) {
         let mut numbers = vec![0; self.nodes.len()];
+        let mut model = Model { constant: self.constant, limits: self.limits, ..Model::default() };
         let mut reduced = Reduced {
-            model: Model::default(),
             nodes: Vec::new(),
             labels: Vec::new(),
             steps: self.steps,
@@ -280,15 +280,13 @@ impl Graph {
             numbers[index] = reduced.nodes.len() as u32;
             reduced.nodes.push(index as u32);
             reduced.labels.push(labels);
-            reduced.model.nodes.push(node);
+            model.nodes.push(node);
         }
         for mut factor in self.factors.into_iter().flatten() {
             factor.nodes.iter_mut().for_each(|node| *node = numbers[*node as usize]);
-            reduced.model.factors.push(factor);
+            model.factors.push(factor);
         }
-        reduced.model.constant = self.constant;
-        reduced.model.limits = self.limits;
-        reduced
+        (model, reduced)
     }
 }
 
