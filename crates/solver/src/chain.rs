@@ -25,11 +25,7 @@ impl Chain {
     }
 
     /// A model with the same costs, without some labels, reduced further.
-    pub(crate) fn without(
-        &self,
-        mut model: Model,
-        gone: impl Iterator<Item = (u32, u32)>,
-    ) -> Result<Chain, Wipeout> {
+    pub(crate) fn without(&self, mut model: Model, gone: impl Iterator<Item = (u32, u32)>) -> Result<Chain, Wipeout> {
         for (node, label) in gone {
             model.nodes[node as usize].costs[label as usize] = f64::INFINITY;
         }

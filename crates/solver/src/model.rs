@@ -201,6 +201,32 @@ impl Model {
         (self.constant + most) * (1.0 + 1e-9) + 1.0
     }
 
+    /// The least costs of all nodes and factors together.
+    pub(crate) fn least(&self) -> f64 {
+        self.constant + self.ranges().map(|(least, _)| least).sum::<f64>()
+    }
+
+    /// Forbids entries of factors that are above the least of their factor by more than this. Returns
+    /// whether there were any.
+    pub(crate) fn forbid_above(&mut self, slack: f64) -> bool {
+        let mut tables: FxHashMap<*const f64, Option<Arc<[f64]>>> = FxHashMap::default();
+        let mut changed = Vec::new();
+        for (index, factor) in self.factors.iter().enumerate() {
+            let table = tables.entry(factor.table.as_ptr()).or_insert_with(|| {
+                let most = range(&factor.table).0 + slack * (1.0 + 1e-9) + 1e-3;
+                let is_dear = |entry: &f64| *entry > most && *entry < f64::INFINITY;
+                let keep = |entry: &f64| if *entry > most { f64::INFINITY } else { *entry };
+                factor.table.iter().any(is_dear).then(|| factor.table.iter().map(keep).collect())
+            });
+            changed.extend(table.clone().map(|table| (index, table)));
+        }
+        let any = !changed.is_empty();
+        for (index, table) in changed {
+            self.factors[index].table = table;
+        }
+        any
+    }
+
     /// What a unit of use is worth at first sight: how far costs differ, by how far uses do.
     pub(crate) fn exchange_rate(&self) -> f64 {
         let costs: f64 = self.ranges().map(|(least, most)| (most - least).max(0.0)).sum();

@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::model::Model;
+use crate::prices::label_prices;
 
 /// Prices and messages, improved by [`Relaxation::pass`]. It belongs to one model.
 #[derive(Clone, Debug)]
@@ -122,6 +123,29 @@ impl Relaxation {
             factor.table = table.into();
         }
         moved
+    }
+
+    /// What the least costs of a model with messages moved come to at the prices, and how much was added
+    /// up for it.
+    pub(crate) fn bound_of(&self, moved: &Model) -> (f64, f64) {
+        let capacity: f64 = self.prices.iter().zip(&moved.limits).map(|(price, limit)| price * *limit as f64).sum();
+        let (mut bound, mut magnitude) = (moved.constant - capacity, moved.constant.abs() + capacity);
+        let prices = label_prices(moved, &self.prices);
+        let mut prices = &prices[..];
+        let mut priced = Vec::new();
+        for node in &moved.nodes {
+            let (own, rest) = prices.split_at(node.costs.len());
+            prices = rest;
+            priced.clear();
+            priced.extend(node.costs.iter().zip(own).map(|(cost, price)| cost + price));
+            bound += min(&priced);
+            magnitude += min(&priced).abs();
+        }
+        for factor in &moved.factors {
+            bound += min(&factor.table);
+            magnitude += min(&factor.table).abs();
+        }
+        (bound, magnitude)
     }
 
     /// One sweep over all nodes: each takes what its factors can give and hands it on to those that

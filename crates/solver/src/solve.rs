@@ -8,8 +8,8 @@ use crate::evaluate::{Evaluation, evaluate};
 use crate::infeasible::{Infeasible, explain_limits, explain_wipeout};
 use crate::limit::{Deadline, Limit, Meter};
 use crate::model::Model;
-use crate::opening::Opening;
 use crate::neighborhood::{Relabeling, Walker};
+use crate::opening::Opening;
 use crate::parallel::run_all;
 use crate::prices::label_prices;
 use crate::problem::{Malformed, Problem};
@@ -178,6 +178,7 @@ impl<'a> Search<'a> {
 
     /// One round. What it does depends on nothing but what was before, unless the time runs out.
     fn round(&mut self, options: &Options, deadline: &Deadline) -> f64 {
+        self.tree.drop_dear();
         self.move_to_stage();
         let model = self.stage.model();
         let prices = label_prices(model, &self.walking_prices(model));

@@ -24,6 +24,8 @@ pub(crate) struct Tree {
     pub(crate) guess: Option<(Arc<Chain>, Vec<u32>)>,
     /// The cost below which assignments are looked for.
     cutoff: f64,
+    /// How much single costs could be above the least when those were last looked at.
+    dear: f64,
     /// Whether `cutoff` is the cost of an assignment.
     is_real: bool,
 }
@@ -35,6 +37,8 @@ struct Part {
     prices: Vec<f64>,
     bound: f64,
     depth: u32,
+    /// Whether prices may be far from good.
+    is_cold: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +49,11 @@ struct Active {
 
 /// A relaxation starts over when it has won this part of what is left.
 const WORTHWHILE_RISE: f64 = 0.02;
+
+/// Costs are looked at again when the known assignment is this part as far from the least.
+const MUCH_CHEAPER: f64 = 0.5;
+/// The problem must be this part of what it was to start over.
+const MUCH_SMALLER: f64 = 0.8;
 
 /// What became of a part.
 enum Fate {
@@ -57,7 +66,8 @@ enum Fate {
 impl Tree {
     pub(crate) fn new(chain: Arc<Chain>, prices: Vec<f64>) -> Tree {
         let cutoff = chain.model().most();
-        let part = Part { chain: chain.clone(), prices: prices.clone(), bound: f64::NEG_INFINITY, depth: 0 };
+        let part =
+            Part { chain: chain.clone(), prices: prices.clone(), bound: f64::NEG_INFINITY, depth: 0, is_cold: true };
         Tree {
             open: vec![part],
             active: None,
@@ -67,6 +77,7 @@ impl Tree {
             found: Vec::new(),
             guess: None,
             cutoff,
+            dear: f64::INFINITY,
             is_real: false,
         }
     }
@@ -75,6 +86,38 @@ impl Tree {
     pub(crate) fn start_from(&mut self, prices: Vec<f64>) {
         self.open.iter_mut().for_each(|part| part.prices.clone_from(&prices));
         self.stage_prices = prices;
+    }
+
+    /// Forbids what by itself is dearer than an assignment that is known, as long as the whole problem is
+    /// relaxed, and whenever that assignment has become much cheaper. Costs that are meant to forbid do so
+    /// from then on.
+    pub(crate) fn drop_dear(&mut self) {
+        if !self.is_real || !self.is_rooted() {
+            return;
+        }
+        let Some(part) = self.active.as_ref().map(|active| &active.part).or(self.open.first()) else { return };
+        let slack = self.cutoff - part.chain.model().least();
+        if slack > MUCH_CHEAPER * self.dear {
+            return;
+        }
+        self.dear = slack;
+        let mut model = part.chain.model().clone();
+        if !model.forbid_above(slack) {
+            return;
+        }
+        let Ok(chain) = part.chain.without(model, std::iter::empty()) else { return };
+        if chain.model().size() as f64 > MUCH_SMALLER * part.chain.model().size() as f64 {
+            return;
+        }
+        let (prices, bound) = match &self.active {
+            Some(active) => (&active.ascent.best_prices, active.ascent.bound.max(active.part.bound)),
+            None => (&part.prices, part.bound),
+        };
+        let part = Part { prices: chain.carry_prices(prices), chain: Arc::new(chain), bound, depth: 0, is_cold: true };
+        self.stage = part.chain.clone();
+        self.stage_prices.clone_from(&part.prices);
+        self.active = None;
+        self.open = vec![part];
     }
 
     /// A cost that an assignment has: from now on, cheaper ones are looked for.
@@ -135,7 +178,7 @@ impl Tree {
             if model.limits.iter().any(|limit| *limit < 0) {
                 continue;
             }
-            let reach = (part.bound > f64::NEG_INFINITY).then(|| (0.1 * (self.cutoff - part.bound)).max(1.0));
+            let reach = (!part.is_cold).then(|| (0.1 * (self.cutoff - part.bound)).max(1.0));
             let ascent = Ascent::new(model, part.prices.clone(), reach);
             return Some(Active { part, ascent });
         }
@@ -169,7 +212,7 @@ impl Tree {
         let risen = active.ascent.bound - active.part.bound;
         let is_rising = is_root && risen > WORTHWHILE_RISE * (cutoff - active.ascent.bound);
         if is_rising || refuted.len() * 50 > labels {
-            if let Fate::Open(part) = restricted(&active, refuted.iter().copied()) {
+            if let Fate::Open(part) = restricted(&active, refuted.iter().copied(), cutoff) {
                 if is_root {
                     self.stage = part.chain.clone();
                     self.stage_prices.clone_from(&part.prices);
@@ -185,7 +228,7 @@ impl Tree {
         let count = model.nodes[node as usize].costs.len() as u32;
         let halves = [true, false].map(|keep_low| {
             let gone = (0..count).filter(|label| low.contains(label) != keep_low).map(|label| (node, label));
-            restricted(&active, gone)
+            restricted(&active, gone, cutoff)
         });
         for half in halves {
             if let Fate::Open(mut part) = half {
@@ -196,16 +239,22 @@ impl Tree {
     }
 }
 
-/// A part without some of its labels. It starts from the messages and prices of the whole.
-fn restricted(active: &Active, gone: impl Iterator<Item = (u32, u32)>) -> Fate {
+/// A part without some of its labels, and without what no assignment cheaper than `cutoff` has. It starts
+/// from the messages and prices of the whole.
+fn restricted(active: &Active, gone: impl Iterator<Item = (u32, u32)>, cutoff: f64) -> Fate {
     let chain = &active.part.chain;
-    match chain.without(active.ascent.relaxation.moved(chain.model()), gone) {
+    let mut moved = active.ascent.relaxation.moved(chain.model());
+    // Whatever messages and prices are, the least of everything together is a bound.
+    let (bound, magnitude) = active.ascent.relaxation.bound_of(&moved);
+    moved.forbid_above(cutoff - bound + 1e-9 * magnitude);
+    match chain.without(moved, gone) {
         Err(_) => Fate::Closed,
         Ok(chain) => Fate::Open(Part {
             prices: chain.carry_prices(active.ascent.relaxation.prices()),
             chain: Arc::new(chain),
             bound: active.ascent.bound.max(active.part.bound),
             depth: active.part.depth,
+            is_cold: false,
         }),
     }
 }
