@@ -24,6 +24,11 @@ pub(crate) struct Tree {
     pub(crate) guess: Option<(Arc<Chain>, Vec<u32>)>,
     /// The cost below which assignments are looked for.
     cutoff: f64,
+    /// The whole problem, to return to from its parts.
+    root: Option<Part>,
+    /// Work done on parts since they were split, and on the whole; parts may take so many times as much.
+    work: [f64; 2],
+    patience: f64,
     /// How much single costs could be above the least when those were last looked at.
     dear: f64,
     /// Whether `cutoff` is the cost of an assignment.
@@ -47,8 +52,9 @@ struct Active {
     ascent: Ascent,
 }
 
-/// A relaxation starts over when it has won this part of what is left.
-const WORTHWHILE_RISE: f64 = 0.02;
+/// Parts may take this much of the work on the whole at first, and more by this factor each time.
+const PATIENCE: f64 = 0.25;
+const PATIENCE_GROWTH: f64 = 2.0;
 
 /// Costs are looked at again when the known assignment is this part as far from the least.
 const MUCH_CHEAPER: f64 = 0.5;
@@ -77,6 +83,9 @@ impl Tree {
             found: Vec::new(),
             guess: None,
             cutoff,
+            root: None,
+            work: [0.0, 0.0],
+            patience: PATIENCE,
             dear: f64::INFINITY,
             is_real: false,
         }
@@ -156,6 +165,10 @@ impl Tree {
                 continue;
             }
             let is_root = active.part.depth == 0;
+            self.work[usize::from(is_root)] += 3.0 * size as f64;
+            if !is_root && self.return_to_root() {
+                continue;
+            }
             if !active.ascent.is_done(self.cutoff, is_root) {
                 self.active = Some(active);
                 continue;
@@ -163,6 +176,21 @@ impl Tree {
             meter.add(12.0 * size as f64);
             self.settle(active);
         }
+    }
+
+    /// Gives up splitting when it has taken as long as relaxing the whole: that goes on, and with a cheaper
+    /// assignment it may refute more. The next time splitting may take longer.
+    fn return_to_root(&mut self) -> bool {
+        let [splitting, relaxing] = self.work;
+        if splitting < self.patience * relaxing {
+            return false;
+        }
+        let Some(root) = self.root.take() else { return false };
+        self.work[0] = 0.0;
+        self.patience *= PATIENCE_GROWTH;
+        self.settled = f64::INFINITY;
+        self.open = vec![root];
+        true
     }
 
     /// Takes the next part, unless it is known to be of no use.
@@ -208,10 +236,7 @@ impl Tree {
         let cutoff = if is_root { self.cutoff } else { self.cutoff - 1.0 };
         let labels: usize = model.nodes.iter().map(|node| node.costs.len()).sum();
         let refuted = active.ascent.refuted(model, cutoff);
-        // A relaxation that starts over from its prices and messages often rises further.
-        let risen = active.ascent.bound - active.part.bound;
-        let is_rising = is_root && risen > WORTHWHILE_RISE * (cutoff - active.ascent.bound);
-        if is_rising || refuted.len() * 50 > labels {
+        if refuted.len() * 50 > labels {
             if let Fate::Open(part) = restricted(&active, refuted.iter().copied(), cutoff) {
                 if is_root {
                     self.stage = part.chain.clone();
@@ -220,6 +245,12 @@ impl Tree {
                 self.open.push(part);
             }
             return;
+        }
+        if is_root {
+            self.root = match restricted(&active, refuted.iter().copied(), cutoff) {
+                Fate::Open(part) => Some(part),
+                Fate::Closed => None,
+            };
         }
         let Some((node, low)) = split(model, &active.ascent) else {
             // One label for every node: the assignment was looked at already.

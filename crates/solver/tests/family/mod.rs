@@ -1,6 +1,6 @@
 //! Problems like those that training steps give: layers of tensors cut along the axes of a mesh.
 
-#![allow(dead_code, reason = "each of the programs that share this file uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "programs that share this file use parts of it")]
 
 pub mod variant;
 
