@@ -166,7 +166,7 @@ impl Tree {
             }
             let is_root = active.part.depth == 0;
             self.work[usize::from(is_root)] += 3.0 * size as f64;
-            if !is_root && self.return_to_root() {
+            if !is_root && self.return_to_root(&active) {
                 continue;
             }
             if !active.ascent.is_done(self.cutoff, is_root) {
@@ -180,12 +180,14 @@ impl Tree {
 
     /// Gives up splitting when it has taken as long as relaxing the whole: that goes on, and with a cheaper
     /// assignment it may refute more. The next time splitting may take longer.
-    fn return_to_root(&mut self) -> bool {
+    fn return_to_root(&mut self, active: &Active) -> bool {
         let [splitting, relaxing] = self.work;
         if splitting < self.patience * relaxing {
             return false;
         }
-        let Some(root) = self.root.take() else { return false };
+        let Some(mut root) = self.root.take() else { return false };
+        // What was proven of all parts holds for the whole.
+        root.bound = root.bound.max(self.bound().min(active.part.bound.max(active.ascent.bound)));
         self.work[0] = 0.0;
         self.patience *= PATIENCE_GROWTH;
         self.settled = f64::INFINITY;

@@ -1,5 +1,6 @@
 //! A model while it is being reduced.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -243,9 +244,15 @@ impl Graph {
     /// A table made of entries of another: each axis gives, for each of its labels, what it adds to the
     /// place of the entry. What was made before is used again.
     pub(super) fn gather(&mut self, table: &Arc<[f64]>, axes: Vec<Vec<usize>>) -> Arc<[f64]> {
-        let make = || (table.clone(), gather(table, &axes).into());
-        let key = (table.as_ptr(), axes.clone());
-        self.gathered.entry(key).or_insert_with(make).1.clone()
+        let made = self.gathered.entry((table.as_ptr(), axes));
+        let made = match made {
+            Entry::Occupied(made) => made.into_mut(),
+            Entry::Vacant(place) => {
+                let new = gather(table, &place.key().1).into();
+                place.insert((table.clone(), new))
+            }
+        };
+        made.1.clone()
     }
 
     /// Takes out a node with one label: what it costs and uses is given.

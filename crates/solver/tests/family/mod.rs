@@ -100,8 +100,11 @@ struct Step<'a> {
     tensors: Vec<Tensor>,
     edges: Vec<Edge>,
     /// Tables are shared by pairs of tensors that are alike.
-    tables: BTreeMap<(Vec<u64>, Vec<u64>, Vec<Option<usize>>), Arc<[Cost]>>,
+    tables: BTreeMap<Alike, Arc<[Cost]>>,
 }
+
+/// The dims of a tensor, those of an op that reads it, and which of the latter each of the former is.
+type Alike = (Vec<u64>, Vec<u64>, Vec<Option<usize>>);
 
 #[derive(Clone, Debug)]
 struct Tensor {
