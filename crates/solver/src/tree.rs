@@ -191,6 +191,8 @@ impl Tree {
         self.work[0] = 0.0;
         self.patience *= PATIENCE_GROWTH;
         self.settled = f64::INFINITY;
+        self.stage = root.chain.clone();
+        self.stage_prices.clone_from(&root.prices);
         self.open = vec![root];
         true
     }
