@@ -88,7 +88,7 @@ impl Ascent {
     pub(crate) fn step(&mut self, model: &Model, ceiling: Option<f64>) -> (Pass, i64) {
         self.relaxation.pass(model, Direction::Forward);
         let mut pass = self.relaxation.pass(model, Direction::Backward);
-        pass.bound -= ROUNDING * pass.magnitude;
+        pass.bound -= ROUNDING * pass.magnitude + self.relaxation.rounding();
         pass.cost = model.cost(&pass.labels);
         self.steps += 1;
         self.adapt(model, pass.bound, ceiling);
@@ -228,7 +228,7 @@ impl Ascent {
             self.relaxation.pass(model, Direction::Backward);
             pass = self.relaxation.pass(model, Direction::Forward);
         }
-        let valid = pass.bound - ROUNDING * pass.magnitude;
+        let valid = pass.bound - ROUNDING * pass.magnitude - self.relaxation.rounding();
         self.bound = self.bound.max(valid);
         self.relaxation.pass(model, Direction::Backward);
         let slack = cutoff - valid;

@@ -125,6 +125,16 @@ impl Relaxation {
         moved
     }
 
+    /// How far rounding of messages can bring the bound off.
+    pub(crate) fn rounding(&self) -> f64 {
+        let starts = self.message_first.iter().flatten().copied();
+        let ends = starts.clone().skip(1).chain([self.messages.len()]);
+        let largest = |(start, end): (usize, usize)| {
+            self.messages[start..end].iter().fold(0.0_f64, |most, message| most.max(message.abs()))
+        };
+        f64::EPSILON * starts.zip(ends).map(largest).sum::<f64>()
+    }
+
     /// What the least costs of a model with messages moved come to at the prices, and how much was added
     /// up for it.
     pub(crate) fn bound_of(&self, moved: &Model) -> (f64, f64) {

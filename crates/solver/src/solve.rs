@@ -89,11 +89,12 @@ pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Prog
     let deadline = Deadline::new(options.limit);
     let slots = Slots::new(problem);
     let scale = Scale::new(problem);
-    let chain = match Chain::new(Model::new(problem, &slots, scale)) {
+    let original = Model::new(problem, &slots, scale);
+    let chain = match Chain::new(original.clone()) {
         Ok(chain) => Arc::new(chain),
         Err(wipeout) => return Ok(Answer::Infeasible(explain_wipeout(wipeout))),
     };
-    let mut search = Search::new(problem, &slots, scale, chain, options);
+    let mut search = Search::new(problem, &slots, scale, (original, chain), options);
     let mut work = 0.0;
     let most_work = match options.limit {
         Limit::Work(work) => work,
@@ -126,13 +127,19 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(problem: &'a Problem, slots: &Slots, scale: Scale, chain: Arc<Chain>, options: &Options) -> Search<'a> {
+    fn new(
+        problem: &'a Problem,
+        slots: &Slots,
+        scale: Scale,
+        (original, chain): (Model, Arc<Chain>),
+        options: &Options,
+    ) -> Search<'a> {
         let model = chain.model();
         let prices = chain.carry_prices(&slots.prices(&options.start.prices));
         let mut search = Search {
             problem,
             scale,
-            tree: Tree::new(chain.clone(), prices),
+            tree: Tree::new(original, chain.clone(), prices),
             best: None,
             links: Arc::new(Links::new(model)),
             rate: model.exchange_rate(),

@@ -6,10 +6,13 @@ use crate::chain::Chain;
 use crate::limit::Meter;
 use crate::model::{FORBIDDEN_COST, Model};
 use crate::prices::Ascent;
+use crate::state::State;
 
 /// A search tree that is worked on for a while at a time.
 #[derive(Debug)]
 pub(crate) struct Tree {
+    /// What costs are, before reduction and messages.
+    original: Model,
     /// What is left to do; the last is next.
     open: Vec<Part>,
     active: Option<Active>,
@@ -53,8 +56,11 @@ struct Active {
 }
 
 /// Parts may take this much of the work on the whole at first, and more by this factor each time.
-const PATIENCE: f64 = 0.25;
+const PATIENCE: f64 = 1.0;
 const PATIENCE_GROWTH: f64 = 2.0;
+
+/// Messages are moved into costs if rounding is below this part of what is left to prove.
+const SOUND: f64 = 1e-3;
 
 /// Costs are looked at again when the known assignment is this part as far from the least.
 const MUCH_CHEAPER: f64 = 0.5;
@@ -70,11 +76,13 @@ enum Fate {
 }
 
 impl Tree {
-    pub(crate) fn new(chain: Arc<Chain>, prices: Vec<f64>) -> Tree {
+    /// The problem as it was reduced first, from the original.
+    pub(crate) fn new(original: Model, chain: Arc<Chain>, prices: Vec<f64>) -> Tree {
         let cutoff = chain.model().most();
         let part =
             Part { chain: chain.clone(), prices: prices.clone(), bound: f64::NEG_INFINITY, depth: 0, is_cold: true };
         Tree {
+            original,
             open: vec![part],
             active: None,
             settled: f64::INFINITY,
@@ -224,8 +232,13 @@ impl Tree {
             self.stage_prices.clone_from(&active.ascent.best_prices);
         }
         if pass.cost < FORBIDDEN_COST / 2.0 && excess == 0 && pass.cost < self.cutoff {
-            self.found.push(active.part.chain.expand(&pass.labels));
-            self.set_cutoff(pass.cost);
+            // Where messages were moved into costs, those are rounded: the original says what it costs.
+            let assignment = active.part.chain.expand(&pass.labels);
+            let state = State::new(&self.original, assignment);
+            if state.is_feasible() && state.cost < self.cutoff {
+                self.set_cutoff(state.cost);
+                self.found.push(state.labels);
+            }
         }
         if !self.is_real {
             self.guess = Some((active.part.chain.clone(), pass.labels));
@@ -278,10 +291,14 @@ impl Tree {
 /// from the messages and prices of the whole.
 fn restricted(active: &Active, gone: impl Iterator<Item = (u32, u32)>, cutoff: f64) -> Fate {
     let chain = &active.part.chain;
-    let mut moved = active.ascent.relaxation.moved(chain.model());
+    let relaxation = &active.ascent.relaxation;
+    // Where no assignment is left, messages grow without end; moving them would drown costs in rounding.
+    let error = relaxation.rounding();
+    let is_sound = error < SOUND * (cutoff - active.ascent.bound).abs().max(1.0);
+    let mut moved = if is_sound { relaxation.moved(chain.model()) } else { chain.model().clone() };
     // Whatever messages and prices are, the least of everything together is a bound.
-    let (bound, magnitude) = active.ascent.relaxation.bound_of(&moved);
-    moved.forbid_above(cutoff - bound + 1e-9 * magnitude);
+    let (bound, magnitude) = relaxation.bound_of(&moved);
+    moved.forbid_above(cutoff - bound + 1e-9 * magnitude + error);
     match chain.without(moved, gone) {
         Err(_) => Fate::Closed,
         Ok(chain) => Fate::Open(Part {
