@@ -56,7 +56,7 @@ struct Active {
 }
 
 /// Parts may take this much of the work on the whole at first, and more by this factor each time.
-const PATIENCE: f64 = 1.0;
+const PATIENCE: f64 = 0.25;
 const PATIENCE_GROWTH: f64 = 2.0;
 
 /// Messages are moved into costs if rounding is below this part of what is left to prove.
