@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: the importer beside jaxlib's parser and partitioning beside Shardy's propagation,
-//! on the same texts in the same run.
+//! on the same texts in the same run; and the solver beside what is known of instances of the contest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +32,44 @@ pub(crate) fn run() -> Result<()> {
         let (theirs, ours, ratio) = (theirs * 1e3, ours * 1e3, theirs / ours);
         println!("{name:<20}{megabytes:>7.1} MB{theirs:>9.1} ms{ours:>9.1} ms{ratio:>8.2}");
     }
-    partition(&python, &folder.join("with locations.mlir"))
+    partition(&python, &folder.join("with locations.mlir"))?;
+    solver()
+}
+
+/// How long the contest let solvers search, by the letter of the instance, and what is known of each: the
+/// winner's cost, the best known cost, and the best published bound.
+const INSTANCES: [(&str, u32, [u64; 3]); 4] = [
+    ("A", 60, [6_548_641_531, 6_548_641_531, 6_513_812_173]),
+    ("G", 120, [217_039, 217_039, 216_931]),
+    ("M", 180, [49_928_460_991, 49_928_157_537, 49_407_421_920]),
+    ("S", 240, [1_534_613_444, 1_511_377_982, 1_511_240_136]),
+];
+
+/// The solver on instances of the contest. They are not part of the repository; where they lie beside it,
+/// they are solved.
+fn solver() -> Result<()> {
+    let folder = root().join("../shared/data/iopddl");
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    println!("\n{:<12}{:>16}{:>16}{:>16}", "contest", "winner", "best known", "bound");
+    for (name, _, [winner, best, bound]) in INSTANCES {
+        println!("{name:<12}{winner:>16}{best:>16}{bound:>16}");
+    }
+    println!();
+    for (index, (name, seconds, _)) in INSTANCES.iter().enumerate() {
+        let path = folder.join(format!("{name}.json.gz"));
+        let table = output(solver_bench().arg(&path).arg(seconds.to_string()))?;
+        // The first line is the header.
+        table.lines().skip(usize::from(index > 0)).for_each(|line| println!("{line}"));
+    }
+    Ok(())
+}
+
+fn solver_bench() -> Command {
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--package", "meshwright-solver", "--bench", "instances", "--"]);
+    command
 }
 
 /// Data and tensor parallelism of a model, from tiles to shardings and on to what each device runs.

@@ -21,7 +21,7 @@ Usage: cargo xtask test [--rust | --python]
   test            build the command and run every test
   test --rust     only the tests in Rust
   test --python   only the tests in Python
-  bench           time the importer beside jaxlib's parser, and partitioning beside Shardy";
+  bench           time the importer beside jaxlib's parser, partitioning beside Shardy, and the solver";
 
 fn main() -> ExitCode {
     match run() {

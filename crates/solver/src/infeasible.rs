@@ -67,7 +67,8 @@ fn relaxed_worst(model: &crate::model::Model) -> Option<(i64, usize)> {
     free.constant = 0.0;
     free.nodes.iter_mut().for_each(|node| node.costs.fill(0.0));
     for factor in &mut free.factors {
-        factor.table.iter_mut().filter(|entry| **entry < f64::INFINITY).for_each(|entry| *entry = 0.0);
+        let free = |entry: &f64| if *entry < f64::INFINITY { 0.0 } else { f64::INFINITY };
+        factor.table = factor.table.iter().map(free).collect();
     }
     let over = |slot: usize| {
         let mut prices = vec![0.0; model.limits.len()];

@@ -10,6 +10,7 @@ pub mod problem;
 pub mod contest;
 pub mod evaluate;
 
+mod scale;
 mod slots;
 
 mod model;
@@ -31,6 +32,8 @@ mod eliminate;
 mod state;
 
 mod neighborhood;
+
+mod opening;
 
 mod infeasible;
 mod solve;

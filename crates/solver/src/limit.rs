@@ -57,6 +57,10 @@ impl<'a> Meter<'a> {
         self.done += work;
     }
 
+    pub(crate) fn allowed(&self) -> f64 {
+        self.allowed
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.done >= self.allowed || self.deadline.is_over()
     }

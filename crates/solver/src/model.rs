@@ -1,9 +1,13 @@
 //! The form that everything after reading works on: times are slots, costs are floats, a node's labels
 //! share the spans over which they use something.
 
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::problem::{FORBIDDEN, Problem};
+use crate::problem::{Cost, Problem};
+use crate::scale::Scale;
 use crate::slots::Slots;
 
 /// What a forbidden combination counts in sums that go on: more than all else together.
@@ -27,7 +31,7 @@ pub(crate) struct Node {
 }
 
 /// What the labels of a node use: an amount for each span of slots and each label.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Uses {
     /// Half-open; they may overlap and repeat.
     pub(crate) spans: Vec<(u32, u32)>,
@@ -39,7 +43,8 @@ pub(crate) struct Uses {
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     pub(crate) nodes: SmallVec<[u32; 2]>,
-    pub(crate) table: Vec<f64>,
+    /// Factors alike share one table.
+    pub(crate) table: Arc<[f64]>,
 }
 
 impl Uses {
@@ -68,6 +73,9 @@ impl Uses {
 
     /// Joins equal spans, and takes out what all labels use alike: the callback gets it.
     pub(crate) fn tidy(&mut self, mut common: impl FnMut((u32, u32), i64)) {
+        if self.is_tidy() {
+            return;
+        }
         let mut order: Vec<usize> = (0..self.spans.len()).collect();
         order.sort_by_key(|span| self.spans[*span]);
         let columns: Vec<((u32, u32), &[i64])> = self.columns().collect();
@@ -88,6 +96,12 @@ impl Uses {
             }
         }
         *self = tidy;
+    }
+
+    fn is_tidy(&self) -> bool {
+        // Amounts are never negative.
+        let is_needed = |column: &[i64]| column.contains(&0) && column.iter().any(|amount| *amount != 0);
+        self.spans.is_sorted_by(|first, second| first < second) && self.columns().all(|(_, column)| is_needed(column))
     }
 
     /// Whether one label never uses more than another.
@@ -152,23 +166,22 @@ impl View {
 impl Model {
     /// The problem as it stands: nodes, labels and edges keep their numbers, edges of fewer than two
     /// nodes become costs of nodes.
-    pub(crate) fn new(problem: &Problem, slots: &Slots) -> Model {
+    pub(crate) fn new(problem: &Problem, slots: &Slots, scale: Scale) -> Model {
         let mut model = Model { limits: slots.limits(), ..Model::default() };
         for node in &problem.nodes {
-            let costs = node.alternatives.iter().map(|alternative| to_float(alternative.cost)).collect();
+            let costs = scale.costs(node.alternatives.iter().map(|alternative| alternative.cost));
             model.nodes.push(Node { costs, uses: slots.uses(node) });
         }
+        let mut tables: FxHashMap<*const Cost, Arc<[f64]>> = FxHashMap::default();
         for edge in &problem.edges {
+            let table = tables.entry(edge.costs.as_ptr()).or_insert_with(|| scale.table(&edge.costs));
             match *edge.nodes {
-                [] => model.constant += edge.costs.first().map_or(0.0, |cost| to_float(*cost)),
+                [] => model.constant += table.first().copied().unwrap_or(0.0),
                 [node] => {
                     let costs = &mut model.nodes[node as usize].costs;
-                    costs.iter_mut().zip(&*edge.costs).for_each(|(sum, cost)| *sum += to_float(*cost));
+                    costs.iter_mut().zip(&**table).for_each(|(sum, cost)| *sum += cost);
                 }
-                _ => {
-                    let table = edge.costs.iter().map(|cost| to_float(*cost)).collect();
-                    model.factors.push(Factor { nodes: edge.nodes.clone(), table });
-                }
+                _ => model.factors.push(Factor { nodes: edge.nodes.clone(), table: table.clone() }),
             }
         }
         model
@@ -184,27 +197,51 @@ impl Model {
 
     /// More than any assignment costs that has nothing forbidden.
     pub(crate) fn most(&self) -> f64 {
-        let most = |costs: &[f64]| {
-            let finite = costs.iter().copied().filter(|cost| *cost < f64::INFINITY);
-            finite.fold(f64::NEG_INFINITY, f64::max)
-        };
-        let nodes: f64 = self.nodes.iter().map(|node| most(&node.costs)).sum();
-        let factors: f64 = self.factors.iter().map(|factor| most(&factor.table)).sum();
-        self.constant + nodes + factors + 1.0
+        let most: f64 = self.ranges().map(|(_, most)| most).sum();
+        (self.constant + most) * (1.0 + 1e-9) + 1.0
+    }
+
+    /// The least costs of all nodes and factors together.
+    pub(crate) fn least(&self) -> f64 {
+        self.constant + self.ranges().map(|(least, _)| least).sum::<f64>()
+    }
+
+    /// Forbids entries of factors that are above the least of their factor by more than this. Returns
+    /// whether there were any.
+    pub(crate) fn forbid_above(&mut self, slack: f64) -> bool {
+        let mut tables: FxHashMap<*const f64, Option<Arc<[f64]>>> = FxHashMap::default();
+        let mut changed = Vec::new();
+        for (index, factor) in self.factors.iter().enumerate() {
+            let table = tables.entry(factor.table.as_ptr()).or_insert_with(|| {
+                let most = range(&factor.table).0 + slack * (1.0 + 1e-9) + 1e-3;
+                let is_dear = |entry: &f64| *entry > most && *entry < f64::INFINITY;
+                let keep = |entry: &f64| if *entry > most { f64::INFINITY } else { *entry };
+                factor.table.iter().any(is_dear).then(|| factor.table.iter().map(keep).collect())
+            });
+            changed.extend(table.clone().map(|table| (index, table)));
+        }
+        let any = !changed.is_empty();
+        for (index, table) in changed {
+            self.factors[index].table = table;
+        }
+        any
     }
 
     /// What a unit of use is worth at first sight: how far costs differ, by how far uses do.
     pub(crate) fn exchange_rate(&self) -> f64 {
-        let range = |values: &[f64]| {
-            let finite = values.iter().copied().filter(|value| *value < f64::INFINITY);
-            let (least, most) = finite
-                .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
-            (most - least).max(0.0)
-        };
-        let nodes: f64 = self.nodes.iter().map(|node| range(&node.costs)).sum();
-        let factors: f64 = self.factors.iter().map(|factor| range(&factor.table)).sum();
+        let costs: f64 = self.ranges().map(|(least, most)| (most - least).max(0.0)).sum();
         let uses = self.nodes.iter().flat_map(|node| &node.uses.amounts).map(|amount| *amount as f64).sum::<f64>();
-        1e-3 * (nodes + factors + 1.0) / (uses + 1.0)
+        1e-3 * (costs + 1.0) / (uses + 1.0)
+    }
+
+    /// The least and the most that is not forbidden, of each node and of each factor.
+    fn ranges(&self) -> impl Iterator<Item = (f64, f64)> {
+        let mut tables: FxHashMap<*const f64, (f64, f64)> = FxHashMap::default();
+        let factors = self
+            .factors
+            .iter()
+            .map(move |factor| *tables.entry(factor.table.as_ptr()).or_insert_with(|| range(&factor.table)));
+        self.nodes.iter().map(|node| range(&node.costs)).chain(factors)
     }
 
     /// Table entries and labels: what a pass over everything costs.
@@ -240,6 +277,7 @@ impl Model {
     }
 }
 
-fn to_float(cost: i64) -> f64 {
-    if cost == FORBIDDEN { f64::INFINITY } else { cost as f64 }
+fn range(costs: &[f64]) -> (f64, f64) {
+    let finite = costs.iter().copied().filter(|cost| *cost < f64::INFINITY);
+    finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), cost| (least.min(cost), most.max(cost)))
 }

@@ -6,7 +6,7 @@ use crate::limit::Meter;
 use crate::model::{FORBIDDEN_COST, Model};
 use crate::order::{Order, smallest_first};
 use crate::random::Random;
-use crate::state::State;
+use crate::state::{Difference, State};
 
 /// A walk from assignment to assignment.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Walker<'a> {
     starts: &'a [usize],
     random: Random,
     scratch: Scratch,
-    difference: Vec<i64>,
+    difference: Difference,
     /// Places of nodes in the region, or nothing.
     place: Vec<u32>,
     /// Changes made, in order.
@@ -30,6 +30,11 @@ pub(crate) struct Walker<'a> {
 pub(crate) type Relabeling = Vec<(u32, u32)>;
 
 const OUTSIDE: u32 = u32::MAX;
+
+/// A region has so few nodes that this much work for each is allowed, and an attempt at it does no more
+/// than one part in so many of the work allowed: large problems are not walked in a single step.
+const NODE_WORK: f64 = 500.0;
+const ATTEMPT_SHARE: f64 = 4.0;
 
 impl<'a> Walker<'a> {
     pub(crate) fn new(
@@ -48,7 +53,7 @@ impl<'a> Walker<'a> {
             starts,
             random: Random::new(seed),
             scratch: Scratch::default(),
-            difference: Vec::new(),
+            difference: Difference::default(),
             place: vec![OUTSIDE; model.nodes.len()],
             changes: Vec::new(),
         }
@@ -64,10 +69,11 @@ impl<'a> Walker<'a> {
     /// Tries one region at several prices.
     fn step(&mut self, meter: &mut Meter<'_>) {
         let count = self.model.nodes.len();
-        let size = self.random.magnitude(4.0, count.max(5) as f64) as usize;
+        let most = (count as f64).min(meter.allowed() / NODE_WORK).max(5.0);
+        let size = self.random.magnitude(4.0, most) as usize;
         let largest = self.random.magnitude(3e2, 3e4);
         let region = self.region(size.min(count));
-        let order = self.order(&region, largest);
+        let order = self.order(&region, largest, meter.allowed() / ATTEMPT_SHARE);
         let noise = if self.random.below(2) == 0 { 0.0 } else { self.random.magnitude(0.05, 2.0) };
         // Prices are searched for the least at which the region still fits.
         let (mut low, mut high, mut scale) = (0.0, f64::INFINITY, self.random.magnitude(0.3, 2.0));
@@ -136,7 +142,7 @@ impl<'a> Walker<'a> {
         region
     }
 
-    fn order(&mut self, region: &[u32], largest: f64) -> Order {
+    fn order(&mut self, region: &[u32], largest: f64, most_work: f64) -> Order {
         for (place, node) in region.iter().enumerate() {
             self.place[*node as usize] = place as u32;
         }
@@ -148,7 +154,7 @@ impl<'a> Walker<'a> {
             })
             .collect();
         let sizes = |node: u32| self.model.nodes[node as usize].costs.len();
-        let order = smallest_first(sizes, region, neighbors, largest);
+        let order = smallest_first(sizes, region, neighbors, largest, most_work);
         region.iter().for_each(|node| self.place[*node as usize] = OUTSIDE);
         order
     }

@@ -20,12 +20,14 @@ pub(crate) struct Step {
 
 /// Takes the node whose elimination makes the smallest table, over and over. Where that would have
 /// more than `largest` entries, the node's own labels included, the neighbor that makes the most
-/// tables large is left out. `sizes` are label counts; `neighbors` are those within `nodes`.
+/// tables large is left out; once there is `most_work`, so is everything else. `sizes` are label counts;
+/// `neighbors` are those within `nodes`.
 pub(crate) fn smallest_first(
     sizes: impl Fn(u32) -> usize,
     nodes: &[u32],
     mut neighbors: Vec<Vec<u32>>,
     largest: f64,
+    most_work: f64,
 ) -> Order {
     // From here on, nodes are places in the list; it is ascending, and so are the places.
     let bits: Vec<f64> = nodes.iter().map(|node| (sizes(*node) as f64).log2()).collect();
@@ -44,6 +46,9 @@ pub(crate) fn smallest_first(
         let index = node as usize;
         if gone[index] || at != weights[index] {
             continue;
+        }
+        if order.work > most_work {
+            break;
         }
         if at > most {
             let left_out = largest_burden(&neighbors, &bits, index);

@@ -23,6 +23,8 @@ pub(crate) struct Ascent {
     risen: u32,
     /// The bound some steps ago, to see whether it still rises.
     mark: (u32, f64),
+    /// The first bound of an ascent that started from afar.
+    first: Option<f64>,
 }
 
 /// How prices move.
@@ -75,6 +77,7 @@ impl Ascent {
             stalled: 0,
             risen: 0,
             mark: (0, f64::NEG_INFINITY),
+            first: None,
             relaxation,
         }
     }
@@ -85,7 +88,7 @@ impl Ascent {
     pub(crate) fn step(&mut self, model: &Model, ceiling: Option<f64>) -> (Pass, i64) {
         self.relaxation.pass(model, Direction::Forward);
         let mut pass = self.relaxation.pass(model, Direction::Backward);
-        pass.bound -= ROUNDING * pass.magnitude;
+        pass.bound -= ROUNDING * pass.magnitude + self.relaxation.rounding();
         pass.cost = model.cost(&pass.labels);
         self.steps += 1;
         self.adapt(model, pass.bound, ceiling);
@@ -97,8 +100,7 @@ impl Ascent {
         let usage = model.usage(&pass.labels);
         let excess = self.admit(model, &usage);
         let way = match (self.manner, ceiling) {
-            (Manner::Around { reach }, Some(ceiling)) => PACE * reach.min(ceiling - self.bound),
-            (Manner::Around { reach }, None) => PACE * reach,
+            (Manner::Around { reach }, _) => PACE * reach,
             (Manner::Onward { pace }, ceiling) => pace * (ceiling.unwrap_or(self.bound) - pass.bound),
         };
         self.move_prices(model, &usage, way, weight);
@@ -158,6 +160,7 @@ impl Ascent {
             Manner::Around { reach } => {
                 if *reach == 0.0 {
                     *reach = bound.abs().max(1.0);
+                    self.first = Some(bound);
                 }
                 1e-3 * *reach
             }
@@ -180,7 +183,10 @@ impl Ascent {
                 if self.risen > LUCK {
                     (self.risen, *reach) = (0, RISE * *reach);
                 }
-                if ceiling.is_some_and(|ceiling| *reach < LEAST_REACH * (ceiling - self.bound)) {
+                // Early on, costs that are known to be possible say little; what was won says more.
+                let won = self.first.map_or(f64::INFINITY, |first| self.bound - first);
+                if ceiling.is_some_and(|ceiling| *reach < LEAST_REACH * (ceiling - self.bound).min(won)) {
+                    self.first = None;
                     self.change_manner(model, Manner::Onward { pace: PACE });
                 }
             }
@@ -222,7 +228,7 @@ impl Ascent {
             self.relaxation.pass(model, Direction::Backward);
             pass = self.relaxation.pass(model, Direction::Forward);
         }
-        let valid = pass.bound - ROUNDING * pass.magnitude;
+        let valid = pass.bound - ROUNDING * pass.magnitude - self.relaxation.rounding();
         self.bound = self.bound.max(valid);
         self.relaxation.pass(model, Direction::Backward);
         let slack = cutoff - valid;

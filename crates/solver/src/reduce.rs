@@ -17,10 +17,9 @@ use crate::model::Model;
 use graph::Graph;
 use times::KeptSlots;
 
-/// A smaller model with what is needed to make its assignments those of the original.
+/// What is needed to make assignments of a reduced model those of the original.
 #[derive(Clone, Debug)]
 pub(crate) struct Reduced {
-    pub(crate) model: Model,
     /// For each node of the model, which one it was.
     nodes: Vec<u32>,
     /// For each node and label of the model, which label it was.
@@ -55,7 +54,7 @@ pub(crate) struct Wipeout {
 const WORTHWHILE: usize = 100;
 
 /// Reduces for as long as it pays.
-pub(crate) fn reduce(model: Model) -> Result<Reduced, Wipeout> {
+pub(crate) fn reduce(model: Model) -> Result<(Model, Reduced), Wipeout> {
     let count = model.nodes.len();
     let mut graph = Graph::new(model);
     loop {
@@ -80,12 +79,12 @@ pub(crate) fn reduce(model: Model) -> Result<Reduced, Wipeout> {
             break;
         }
     }
-    let mut reduced = graph.finish(count);
-    if !reduced.model.constant.is_finite() {
+    let (mut model, mut reduced) = graph.finish(count);
+    if !model.constant.is_finite() {
         return Err(Wipeout { node: None });
     }
-    reduced.slots = times::keep_binding(&mut reduced.model);
-    Ok(reduced)
+    reduced.slots = times::keep_binding(&mut model);
+    Ok((model, reduced))
 }
 
 impl Reduced {

@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::model::Model;
+use crate::prices::label_prices;
 
 /// Prices and messages, improved by [`Relaxation::pass`]. It belongs to one model.
 #[derive(Clone, Debug)]
@@ -109,17 +110,52 @@ impl Relaxation {
     pub(crate) fn moved(&self, model: &Model) -> Model {
         let mut moved = model.clone();
         for (factor, starts) in moved.factors.iter_mut().zip(&self.message_first) {
+            let mut table = factor.table.to_vec();
             for (position, start) in starts.iter().enumerate() {
                 let view = factor.view(position, &model.nodes);
                 let node = factor.nodes[position] as usize;
                 let message = &self.messages[*start..start + view.labels];
                 for (label, given) in message.iter().enumerate() {
                     moved.nodes[node].costs[label] += given;
-                    view.rows(label).for_each(|row| factor.table[row].iter_mut().for_each(|entry| *entry -= given));
+                    view.rows(label).for_each(|row| table[row].iter_mut().for_each(|entry| *entry -= given));
                 }
             }
+            factor.table = table.into();
         }
         moved
+    }
+
+    /// How far rounding of messages can bring the bound off.
+    pub(crate) fn rounding(&self) -> f64 {
+        let starts = self.message_first.iter().flatten().copied();
+        let ends = starts.clone().skip(1).chain([self.messages.len()]);
+        let largest = |(start, end): (usize, usize)| {
+            self.messages[start..end].iter().fold(0.0_f64, |most, message| most.max(message.abs()))
+        };
+        f64::EPSILON * starts.zip(ends).map(largest).sum::<f64>()
+    }
+
+    /// What the least costs of a model with messages moved come to at the prices, and how much was added
+    /// up for it.
+    pub(crate) fn bound_of(&self, moved: &Model) -> (f64, f64) {
+        let capacity: f64 = self.prices.iter().zip(&moved.limits).map(|(price, limit)| price * *limit as f64).sum();
+        let (mut bound, mut magnitude) = (moved.constant - capacity, moved.constant.abs() + capacity);
+        let prices = label_prices(moved, &self.prices);
+        let mut prices = &prices[..];
+        let mut priced = Vec::new();
+        for node in &moved.nodes {
+            let (own, rest) = prices.split_at(node.costs.len());
+            prices = rest;
+            priced.clear();
+            priced.extend(node.costs.iter().zip(own).map(|(cost, price)| cost + price));
+            bound += min(&priced);
+            magnitude += min(&priced).abs();
+        }
+        for factor in &moved.factors {
+            bound += min(&factor.table);
+            magnitude += min(&factor.table).abs();
+        }
+        (bound, magnitude)
     }
 
     /// One sweep over all nodes: each takes what its factors can give and hands it on to those that
@@ -207,7 +243,7 @@ impl Relaxation {
             return;
         }
         let view = factor.view(place.position as usize, &model.nodes);
-        let mut rest = factor.table.clone();
+        let mut rest = factor.table.to_vec();
         for (position, start) in starts.iter().enumerate() {
             if position == place.position as usize {
                 continue;

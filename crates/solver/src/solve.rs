@@ -9,11 +9,13 @@ use crate::infeasible::{Infeasible, explain_limits, explain_wipeout};
 use crate::limit::{Deadline, Limit, Meter};
 use crate::model::Model;
 use crate::neighborhood::{Relabeling, Walker};
+use crate::opening::Opening;
 use crate::parallel::run_all;
 use crate::prices::label_prices;
 use crate::problem::{Malformed, Problem};
+use crate::scale::Scale;
 use crate::slots::Slots;
-use crate::state::State;
+use crate::state::{Difference, State};
 use crate::tree::Tree;
 
 /// How to search.
@@ -86,16 +88,19 @@ pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Prog
     problem.check()?;
     let deadline = Deadline::new(options.limit);
     let slots = Slots::new(problem);
-    let chain = match Chain::new(Model::new(problem, &slots)) {
+    let scale = Scale::new(problem);
+    let original = Model::new(problem, &slots, scale);
+    let chain = match Chain::new(original.clone()) {
         Ok(chain) => Arc::new(chain),
         Err(wipeout) => return Ok(Answer::Infeasible(explain_wipeout(wipeout))),
     };
-    let mut search = Search::new(problem, &slots, chain, options);
+    let mut search = Search::new(problem, &slots, scale, (original, chain), options);
     let mut work = 0.0;
     let most_work = match options.limit {
         Limit::Work(work) => work,
         Limit::Time(_) => f64::INFINITY,
     };
+    search.open(&deadline, most_work, &mut work, &mut progress);
     while !search.tree.is_done() && work < most_work && !deadline.is_over() {
         work += search.round(options, &deadline);
         progress(search.progress());
@@ -105,6 +110,7 @@ pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Prog
 
 struct Search<'a> {
     problem: &'a Problem,
+    scale: Scale,
     /// The problem as it was reduced first.
     first: Arc<Chain>,
     tree: Tree,
@@ -112,6 +118,8 @@ struct Search<'a> {
     /// Where walkers walk: the model, its links, and the assignment they start from.
     stage: Arc<Chain>,
     links: Arc<Links>,
+    /// See [`Model::exchange_rate`].
+    rate: f64,
     state: State,
     rounds: u64,
     /// What walkers may compute in the next round.
@@ -119,14 +127,22 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(problem: &'a Problem, slots: &Slots, chain: Arc<Chain>, options: &Options) -> Search<'a> {
+    fn new(
+        problem: &'a Problem,
+        slots: &Slots,
+        scale: Scale,
+        (original, chain): (Model, Arc<Chain>),
+        options: &Options,
+    ) -> Search<'a> {
         let model = chain.model();
         let prices = chain.carry_prices(&slots.prices(&options.start.prices));
         let mut search = Search {
             problem,
-            tree: Tree::new(chain.clone(), prices),
+            scale,
+            tree: Tree::new(original, chain.clone(), prices),
             best: None,
             links: Arc::new(Links::new(model)),
+            rate: model.exchange_rate(),
             state: State::new(model, vec![0; model.nodes.len()]),
             stage: chain.clone(),
             first: chain,
@@ -139,17 +155,37 @@ impl<'a> Search<'a> {
         search
     }
 
+    /// Looks for a first assignment, and for prices to start from.
+    fn open(&mut self, deadline: &Deadline, most_work: f64, work: &mut f64, progress: &mut impl FnMut(Progress)) {
+        let first = self.first.clone();
+        let model = first.model();
+        let mut opening = Opening::new(model, self.tree.stage_prices.clone());
+        while !opening.is_done() && *work < most_work && !deadline.is_over() {
+            let state = opening.probe(model);
+            *work += 3.0 * model.size() as f64;
+            if state.is_feasible() {
+                self.offer(first.expand(&state.labels));
+            }
+            if state.is_nearer_than(&self.state) {
+                self.state = state;
+            }
+            progress(self.progress());
+        }
+        self.tree.start_from(opening.prices);
+    }
+
     /// Takes an assignment of the problem if it is the best so far.
     fn offer(&mut self, assignment: Vec<u32>) {
         let Ok(evaluation) = evaluate(self.problem, &assignment) else { return };
         if self.best.as_ref().is_none_or(|(_, best)| evaluation.cost < best.cost) {
-            self.tree.set_cutoff(evaluation.cost as f64);
+            self.tree.set_cutoff(self.scale.shrink(evaluation.cost));
             self.best = Some((assignment, evaluation));
         }
     }
 
     /// One round. What it does depends on nothing but what was before, unless the time runs out.
     fn round(&mut self, options: &Options, deadline: &Deadline) -> f64 {
+        self.tree.drop_dear();
         self.move_to_stage();
         let model = self.stage.model();
         let prices = label_prices(model, &self.walking_prices(model));
@@ -189,13 +225,14 @@ impl<'a> Search<'a> {
         if moved {
             self.stage = self.tree.stage.clone();
             self.links = Arc::new(Links::new(self.stage.model()));
+            self.rate = self.stage.model().exchange_rate();
         }
         let model = self.stage.model();
         if let Some((assignment, _)) = &self.best {
             self.state = State::new(model, self.stage.restrict(assignment));
         } else if let Some((chain, labels)) = self.tree.guess.take() {
             let guess = State::new(model, self.stage.restrict(&chain.expand(&labels)));
-            if moved || self.rounds == 0 || guess.is_nearer_than(&self.state) {
+            if moved || guess.is_nearer_than(&self.state) {
                 self.state = guess;
             }
         }
@@ -205,7 +242,7 @@ impl<'a> Search<'a> {
     fn walking_prices(&self, model: &Model) -> Vec<f64> {
         let mut prices = self.tree.stage_prices.clone();
         if self.state.excess > 0 {
-            let unit = model.exchange_rate() * 2_f64.powi(self.rounds.min(40) as i32);
+            let unit = self.rate * 2_f64.powi(self.rounds.min(40) as i32);
             for ((price, used), limit) in prices.iter_mut().zip(&self.state.usage).zip(&model.limits) {
                 if used > limit {
                     *price += unit;
@@ -224,7 +261,7 @@ impl<'a> Search<'a> {
                 best.clone_from(state);
             }
         }
-        let mut difference = Vec::new();
+        let mut difference = Difference::default();
         for changes in walked.iter().flat_map(|(_, changes)| changes) {
             let changes: Vec<(u32, u32)> =
                 changes.iter().copied().filter(|(node, label)| best.labels[*node as usize] != *label).collect();
@@ -254,12 +291,12 @@ impl<'a> Search<'a> {
     fn lower_bound(&self) -> Option<i128> {
         let cost = self.best.as_ref().map(|(_, best)| best.cost);
         if self.tree.is_done() {
-            // Beyond 2^53, floats round; what is proven is proven up to that.
-            let rounded = |cost: i128| if cost.abs() < 1 << 53 { 0 } else { cost.abs() >> 40 };
+            // Where floats round, what is proven is proven up to that.
+            let rounded = |cost: i128| if self.scale.is_exact(cost) { 0 } else { cost.abs() >> 40 };
             return cost.map(|cost| cost - rounded(cost));
         }
         let bound = self.tree.bound();
-        let bound = bound.is_finite().then(|| bound.ceil() as i128);
+        let bound = bound.is_finite().then(|| self.scale.grow(bound));
         match (bound, cost) {
             (Some(bound), Some(cost)) => Some(bound.min(cost)),
             _ => bound,

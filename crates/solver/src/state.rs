@@ -20,6 +20,15 @@ pub(crate) struct Change {
     pub(crate) excess: i64,
 }
 
+/// How a change of labels changes what is used.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Difference {
+    /// The first slot that may change.
+    first: usize,
+    /// From there on, by how much more each slot changes than the one before it.
+    changes: Vec<i64>,
+}
+
 impl State {
     pub(crate) fn new(model: &Model, labels: Vec<u32>) -> State {
         let cost = model.cost(&labels);
@@ -50,42 +59,46 @@ impl State {
         change.excess < self.excess || change.excess == self.excess && change.cost <= 0.0
     }
 
-    /// What changing labels would do. `difference` is a buffer.
+    /// What changing labels would do; it leaves in `difference` what they would use more or less.
     pub(crate) fn try_change(
         &mut self,
         model: &Model,
         links: &Links,
         changes: &[(u32, u32)],
-        difference: &mut Vec<i64>,
+        difference: &mut Difference,
     ) -> Change {
         let mut cost = -self.around(model, links, changes);
         let before: Vec<(u32, u32)> = self.swap_in(changes);
         cost += self.around(model, links, changes);
         self.swap_in(&before);
-        difference.clear();
-        difference.resize(model.limits.len() + 1, 0);
+        let spans = || changes.iter().flat_map(|(node, _)| &model.nodes[*node as usize].uses.spans);
+        difference.first = spans().map(|(start, _)| *start).min().unwrap_or(0) as usize;
+        let end = spans().map(|(_, end)| *end).max().unwrap_or(0) as usize;
+        difference.changes.clear();
+        difference.changes.resize(end - difference.first + 1, 0);
         for (&(node, new), &(_, old)) in changes.iter().zip(&before) {
             for ((start, end), column) in model.nodes[node as usize].uses.columns() {
                 let amount = column[new as usize] - column[old as usize];
-                difference[start as usize] += amount;
-                difference[end as usize] -= amount;
+                difference.changes[start as usize - difference.first] += amount;
+                difference.changes[end as usize - difference.first] -= amount;
             }
         }
-        let (mut now, mut excess) = (0, 0);
-        for ((change, used), limit) in difference.iter().zip(&self.usage).zip(&model.limits) {
+        let (mut now, mut excess) = (0, self.excess);
+        let slots = self.usage[difference.first..].iter().zip(&model.limits[difference.first..]);
+        for (change, (used, limit)) in difference.changes.iter().zip(slots) {
             now += change;
-            excess += (used + now - limit).max(0);
+            excess += (used + now - limit).max(0) - (used - limit).max(0);
         }
         Change { cost, excess }
     }
 
     /// Makes a change that was just tried: `difference` is as that left it.
-    pub(crate) fn apply(&mut self, changes: &[(u32, u32)], change: Change, difference: &[i64]) {
+    pub(crate) fn apply(&mut self, changes: &[(u32, u32)], change: Change, difference: &Difference) {
         self.swap_in(changes);
         self.cost += change.cost;
         self.excess = change.excess;
         let mut now = 0;
-        for (change, used) in difference.iter().zip(&mut self.usage) {
+        for (change, used) in difference.changes.iter().zip(&mut self.usage[difference.first..]) {
             now += change;
             *used += now;
         }

@@ -2,40 +2,24 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 use super::Wipeout;
 use super::graph::Graph;
+use crate::model::Factor;
 
 /// Marks labels without support as gone, until all that are left have some.
 pub(super) fn enforce(graph: &mut Graph) -> Result<(), Wipeout> {
     let mut waiting: VecDeque<u32> = (0..graph.factors.len() as u32).collect();
     let mut is_waiting = vec![true; graph.factors.len()];
-    for node in 0..graph.nodes.len() as u32 {
-        let gone: Vec<usize> = match graph.node(node) {
-            Some(node) => (0..node.costs.len()).filter(|label| node.costs[*label] == f64::INFINITY).collect(),
-            None => continue,
-        };
-        if !gone.is_empty() {
-            forbid(graph, node, &gone);
-        }
-    }
     while let Some(index) = waiting.pop_front() {
         is_waiting[index as usize] = false;
         let Some(factor) = &graph.factors[index as usize] else { continue };
-        let mut removed = Vec::new();
-        for (position, node) in factor.nodes.iter().enumerate() {
-            let view = graph.view(factor, position);
-            let costs = graph.node(*node).map_or(&[][..], |node| &node.costs);
-            let unsupported = |label: &usize| {
-                costs[*label] < f64::INFINITY
-                    && view.rows(*label).all(|row| factor.table[row].iter().all(|entry| *entry == f64::INFINITY))
-            };
-            let gone: Vec<usize> = (0..costs.len()).filter(unsupported).collect();
-            if !gone.is_empty() {
-                removed.push((*node, gone));
+        for (node, gone) in unsupported(graph, factor) {
+            if let Some(node) = &mut graph.nodes[node as usize] {
+                gone.iter().for_each(|label| node.costs[*label] = f64::INFINITY);
             }
-        }
-        for (node, gone) in removed {
-            for near in forbid(graph, node, &gone) {
+            for near in graph.adjacent(node) {
                 if !std::mem::replace(&mut is_waiting[near as usize], true) {
                     waiting.push_back(near);
                 }
@@ -48,19 +32,63 @@ pub(super) fn enforce(graph: &mut Graph) -> Result<(), Wipeout> {
     Ok(())
 }
 
-/// Marks labels of a node as gone, in its costs and in every table; returns the factors it is in.
-fn forbid(graph: &mut Graph, index: u32, gone: &[usize]) -> Vec<u32> {
-    let near = graph.adjacent(index);
-    if let Some(node) = &mut graph.nodes[index as usize] {
-        gone.iter().for_each(|label| node.costs[*label] = f64::INFINITY);
+/// Nodes with those of their labels that a factor forbids, whatever is chosen of what is left.
+fn unsupported(graph: &Graph, factor: &Factor) -> SmallVec<[(u32, Vec<usize>); 2]> {
+    let costs: SmallVec<[&[f64]; 4]> =
+        factor.nodes.iter().map(|node| graph.node(*node).map_or(&[][..], |node| &node.costs)).collect();
+    if supports_all(factor, &costs) {
+        return SmallVec::new();
     }
-    for factor in &near {
-        let Some(mut factor) = graph.factors[*factor as usize].take().map(|taken| (*factor, taken)) else { continue };
-        let view = graph.view(&factor.1, factor.1.position(index));
-        for row in gone.iter().flat_map(|label| view.rows(*label)) {
-            factor.1.table[row].fill(f64::INFINITY);
+    // Labels that still need support; those that are gone need none.
+    let mut needy: SmallVec<[Vec<bool>; 4]> =
+        costs.iter().map(|costs| costs.iter().map(|cost| *cost < f64::INFINITY).collect()).collect();
+    let mut count: usize = needy.iter().flatten().filter(|needy| **needy).count();
+    let width = costs.last().map_or(0, |costs| costs.len());
+    let mut labels: SmallVec<[usize; 4]> = SmallVec::from_elem(0, costs.len().saturating_sub(1));
+    for row in factor.table.chunks_exact(width.max(1)) {
+        if count == 0 {
+            return SmallVec::new();
         }
-        graph.factors[factor.0 as usize] = Some(factor.1);
+        if labels.iter().zip(&costs).all(|(label, costs)| costs[*label] < f64::INFINITY) {
+            count -= support(row, &costs, &labels, &mut needy);
+        }
+        for position in (0..labels.len()).rev() {
+            labels[position] += 1;
+            if labels[position] < costs[position].len() {
+                break;
+            }
+            labels[position] = 0;
+        }
     }
-    near.to_vec()
+    let gone = needy.into_iter().map(|needy| (0..needy.len()).filter(|label| needy[*label]).collect::<Vec<usize>>());
+    factor.nodes.iter().copied().zip(gone).filter(|(_, gone)| !gone.is_empty()).collect()
+}
+
+/// Whether it is seen at first sight that every label has support: in the first row and column.
+fn supports_all(factor: &Factor, costs: &[&[f64]]) -> bool {
+    let &[first, second] = costs else { return false };
+    let finite = |value: &f64| *value < f64::INFINITY;
+    factor.table.iter().take(second.len()).all(finite)
+        && factor.table.iter().step_by(second.len().max(1)).all(finite)
+        && first.iter().chain(second).all(finite)
+}
+
+/// Notes which labels a row supports, and returns how many needed it: a row has all labels of the last
+/// node with one of each other.
+fn support(row: &[f64], costs: &[&[f64]], labels: &[usize], needy: &mut [Vec<bool>]) -> usize {
+    let Some((last, others)) = needy.split_last_mut() else { return 0 };
+    let others_need = labels.iter().zip(others.iter()).any(|(label, needy)| needy[*label]);
+    let (mut helped, mut is_supported) = (0, false);
+    for ((entry, cost), needy) in row.iter().zip(costs[labels.len()]).zip(last) {
+        if *entry < f64::INFINITY && *cost < f64::INFINITY {
+            helped += usize::from(std::mem::take(needy));
+            is_supported = true;
+        }
+    }
+    if others_need && is_supported {
+        for (label, needy) in labels.iter().zip(others) {
+            helped += usize::from(std::mem::take(&mut needy[*label]));
+        }
+    }
+    helped
 }

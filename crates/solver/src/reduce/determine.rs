@@ -66,29 +66,28 @@ fn eliminate(graph: &mut Graph, index: u32, neighbors: &[u32]) {
     let Some(node) = graph.node(index).cloned() else { return };
     let factors: Vec<Factor> =
         graph.adjacent(index).iter().filter_map(|factor| graph.factors[*factor as usize].take()).collect();
-    let strides: Vec<_> = factors.iter().map(|factor| graph.strides(&factor.nodes)).collect();
+    // How far apart entries are for the node's labels, and for those of each neighbor.
+    let strides: Vec<(usize, SmallVec<[usize; 2]>)> = factors
+        .iter()
+        .map(|factor| {
+            let strides = graph.strides(&factor.nodes);
+            let of = |node: u32| factor.nodes.iter().position(|other| *other == node).map_or(0, |place| strides[place]);
+            (of(index), neighbors.iter().map(|neighbor| of(*neighbor)).collect())
+        })
+        .collect();
     let (mut table, mut labels) = (Vec::new(), Vec::new());
+    let mut sums = node.costs.clone();
     for_each_combination(&counts, |combination| {
-        let cost = |label: usize| {
-            let of_factor = |(factor, strides): (&Factor, &SmallVec<[usize; 4]>)| {
-                let place: usize = factor
-                    .nodes
-                    .iter()
-                    .zip(strides)
-                    .map(|(node, stride)| {
-                        let position = neighbors.iter().position(|neighbor| neighbor == node);
-                        position.map_or(label, |position| combination[position]) * stride
-                    })
-                    .sum();
-                factor.table[place]
-            };
-            node.costs[label] + factors.iter().zip(&strides).map(of_factor).sum::<f64>()
-        };
+        sums.copy_from_slice(&node.costs);
+        for (factor, (own, others)) in factors.iter().zip(&strides) {
+            let start: usize = others.iter().zip(combination).map(|(stride, label)| stride * label).sum();
+            let entries = factor.table[start..].iter().step_by(*own);
+            sums.iter_mut().zip(entries).for_each(|(sum, entry)| *sum += entry);
+        }
         let (mut best, mut least) = (0, f64::INFINITY);
-        for label in 0..node.costs.len() {
-            let cost = cost(label);
-            if cost < least {
-                (best, least) = (label, cost);
+        for (label, cost) in sums.iter().enumerate() {
+            if *cost < least {
+                (best, least) = (label, *cost);
             }
         }
         table.push(least);
@@ -98,7 +97,7 @@ fn eliminate(graph: &mut Graph, index: u32, neighbors: &[u32]) {
         labels[combination.iter().zip(&counts).fold(0, |place, (label, count)| place * count + label)]
     });
     graph.nodes[index as usize] = None;
-    graph.add(Factor { nodes: neighbors.iter().copied().collect(), table });
+    graph.add(Factor { nodes: neighbors.iter().copied().collect(), table: table.into() });
 }
 
 /// Merges a node into its only neighbor if, for each label of the neighbor, one of its labels is

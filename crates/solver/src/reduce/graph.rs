@@ -1,5 +1,9 @@
 //! A model while it is being reduced.
 
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{Determined, KeptSlots, Reduced, Wipeout};
@@ -18,21 +22,30 @@ pub(super) struct Graph {
     sizes: Vec<u32>,
     stand_ins: Vec<Vec<u32>>,
     steps: Vec<Determined>,
+    /// Nodes whose costs, or a table they are in, changed lately.
+    changed: Vec<bool>,
+    gathered: Gathered,
     constant: f64,
     limits: Vec<i64>,
 }
+
+/// Tables by what they were made of: each with the table it was made from, which must not go while it is
+/// known by its address, and the axes as [`Graph::gather`] has them.
+type Gathered = FxHashMap<(*const f64, Vec<Vec<usize>>), (Arc<[f64]>, Arc<[f64]>)>;
 
 impl Graph {
     pub(super) fn new(model: Model) -> Graph {
         let sizes: Vec<u32> = model.nodes.iter().map(|node| node.costs.len() as u32).collect();
         let mut graph = Graph {
             adjacent: vec![Vec::new(); model.nodes.len()],
+            changed: vec![true; model.nodes.len()],
             labels: sizes.iter().map(|size| (0..*size).collect()).collect(),
             stand_ins: sizes.iter().map(|size| (0..*size).collect()).collect(),
             sizes,
             nodes: model.nodes.into_iter().map(Some).collect(),
             factors: Vec::new(),
             steps: Vec::new(),
+            gathered: Gathered::default(),
             constant: model.constant,
             limits: model.limits,
         };
@@ -75,15 +88,22 @@ impl Graph {
         View { outer: product(&factor.nodes[..position]), labels, inner: product(&factor.nodes[position + 1..]) }
     }
 
+    /// The nodes around which something changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<u32> {
+        let changed = self.changed.iter_mut().map(std::mem::take).enumerate();
+        changed.filter(|(_, changed)| *changed).map(|(node, _)| node as u32).collect()
+    }
+
     /// Adds a factor to the one between the same nodes, or as a new one, or to costs where it has
     /// fewer than two nodes.
     pub(super) fn add(&mut self, factor: Factor) {
         let factor = self.in_order(factor);
+        factor.nodes.iter().for_each(|node| self.changed[*node as usize] = true);
         match *factor.nodes {
             [] => self.constant += factor.table.first().copied().unwrap_or(0.0),
             [node] => {
                 if let Some(node) = &mut self.nodes[node as usize] {
-                    node.costs.iter_mut().zip(&factor.table).for_each(|(sum, cost)| *sum += cost);
+                    node.costs.iter_mut().zip(&*factor.table).for_each(|(sum, cost)| *sum += cost);
                 }
             }
             _ => {
@@ -93,7 +113,7 @@ impl Graph {
                     self.factors[*other as usize].as_ref().is_some_and(|other| other.nodes == factor.nodes)
                 });
                 if let Some(other) = same.and_then(|other| self.factors[other as usize].as_mut()) {
-                    other.table.iter_mut().zip(&factor.table).for_each(|(sum, cost)| *sum += cost);
+                    other.table = other.table.iter().zip(&*factor.table).map(|(sum, cost)| sum + cost).collect();
                     return;
                 }
                 for node in &factor.nodes {
@@ -105,7 +125,7 @@ impl Graph {
     }
 
     /// The same factor with its nodes in ascending order.
-    fn in_order(&self, factor: Factor) -> Factor {
+    fn in_order(&mut self, factor: Factor) -> Factor {
         if factor.nodes.is_sorted() {
             return factor;
         }
@@ -120,7 +140,7 @@ impl Graph {
             })
             .collect();
         let nodes = order.iter().map(|position| factor.nodes[*position]).collect();
-        Factor { nodes, table: gather(&factor.table, &axes) }
+        Factor { nodes, table: self.gather(&factor.table, axes) }
     }
 
     pub(super) fn strides(&self, nodes: &[u32]) -> SmallVec<[usize; 4]> {
@@ -161,51 +181,78 @@ impl Graph {
 
     /// Takes labels out that are gone, and nodes with a single label.
     pub(super) fn compact(&mut self) -> Result<(), Wipeout> {
-        for index in 0..self.nodes.len() as u32 {
-            let Some(node) = self.node(index) else { continue };
+        self.gathered.clear();
+        let mut kept: Vec<Option<Vec<usize>>> = vec![None; self.nodes.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            let Some(node) = node.as_ref().filter(|node| node.costs.contains(&f64::INFINITY)) else { continue };
             let keep: Vec<usize> = (0..node.costs.len()).filter(|label| node.costs[*label] < f64::INFINITY).collect();
             if keep.is_empty() {
-                return Err(Wipeout { node: Some(index) });
+                return Err(Wipeout { node: Some(index as u32) });
             }
-            if keep.len() < node.costs.len() {
-                self.keep(index, &keep);
+            kept[index] = Some(keep);
+        }
+        self.keep_in_factors(&kept);
+        for (index, keep) in kept.iter().enumerate() {
+            if let Some(keep) = keep {
+                self.keep(index, keep);
             }
-            if let Some(node) = &mut self.nodes[index as usize] {
+            if let Some(node) = &mut self.nodes[index] {
                 let limits = &mut self.limits;
                 node.uses.tidy(|(start, end), amount| {
                     limits[start as usize..end as usize].iter_mut().for_each(|limit| *limit -= amount);
                 });
             }
-            if keep.len() == 1 {
+        }
+        for index in 0..self.nodes.len() as u32 {
+            if self.node(index).is_some_and(|node| node.costs.len() == 1) {
                 self.fix(index);
             }
         }
+        self.gathered.clear();
         Ok(())
     }
 
-    fn keep(&mut self, index: u32, keep: &[usize]) {
-        for factor in self.adjacent(index) {
-            let Some(Factor { nodes, table }) = self.factors[factor as usize].take() else { continue };
+    /// Takes what is not kept out of all tables. Nodes still have all their labels.
+    fn keep_in_factors(&mut self, kept: &[Option<Vec<usize>>]) {
+        for index in 0..self.factors.len() {
+            let Some(factor) = &self.factors[index] else { continue };
+            if factor.nodes.iter().all(|node| kept[*node as usize].is_none()) {
+                continue;
+            }
+            factor.nodes.iter().for_each(|node| self.changed[*node as usize] = true);
+            let Factor { nodes, table } = factor.clone();
             let strides = self.strides(&nodes);
-            let axes: Vec<Vec<usize>> = nodes
-                .iter()
-                .zip(&strides)
-                .map(|(node, stride)| {
-                    if *node == index {
-                        keep.iter().map(|label| label * stride).collect()
-                    } else {
-                        (0..self.label_count(*node)).map(|label| label * stride).collect()
-                    }
-                })
-                .collect();
-            self.factors[factor as usize] = Some(Factor { nodes, table: gather(&table, &axes) });
+            let axis = |(node, stride): (&u32, &usize)| match &kept[*node as usize] {
+                Some(keep) => keep.iter().map(|label| label * stride).collect(),
+                None => (0..self.label_count(*node)).map(|label| label * stride).collect(),
+            };
+            let axes = nodes.iter().zip(&strides).map(axis).collect();
+            self.factors[index] = Some(Factor { nodes, table: self.gather(&table, axes) });
         }
-        if let Some(node) = &mut self.nodes[index as usize] {
+    }
+
+    fn keep(&mut self, index: usize, keep: &[usize]) {
+        self.changed[index] = true;
+        if let Some(node) = &mut self.nodes[index] {
             node.costs = keep.iter().map(|label| node.costs[*label]).collect();
             node.uses = node.uses.select(keep);
         }
-        let labels = &mut self.labels[index as usize];
+        let labels = &mut self.labels[index];
         *labels = keep.iter().map(|label| labels[*label]).collect();
+    }
+
+    /// A table made of entries of another: each axis gives, for each of its labels, what it adds to the
+    /// place of the entry. What was made before is used again.
+    pub(super) fn gather(&mut self, table: &Arc<[f64]>, axes: Vec<Vec<usize>>) -> Arc<[f64]> {
+        let made = self.gathered.entry((table.as_ptr(), axes));
+        let made = match made {
+            Entry::Occupied(made) => made.into_mut(),
+            Entry::Vacant(place) => {
+                let new = gather(table, &place.key().1).into();
+                place.insert((table.clone(), new))
+            }
+        };
+        made.1.clone()
     }
 
     /// Takes out a node with one label: what it costs and uses is given.
@@ -224,10 +271,10 @@ impl Graph {
         self.nodes[index as usize] = None;
     }
 
-    pub(super) fn finish(self, count: usize) -> Reduced {
+    pub(super) fn finish(self, count: usize) -> (Model, Reduced) {
         let mut numbers = vec![0; self.nodes.len()];
+        let mut model = Model { constant: self.constant, limits: self.limits, ..Model::default() };
         let mut reduced = Reduced {
-            model: Model::default(),
             nodes: Vec::new(),
             labels: Vec::new(),
             steps: self.steps,
@@ -240,21 +287,18 @@ impl Graph {
             numbers[index] = reduced.nodes.len() as u32;
             reduced.nodes.push(index as u32);
             reduced.labels.push(labels);
-            reduced.model.nodes.push(node);
+            model.nodes.push(node);
         }
         for mut factor in self.factors.into_iter().flatten() {
             factor.nodes.iter_mut().for_each(|node| *node = numbers[*node as usize]);
-            reduced.model.factors.push(factor);
+            model.factors.push(factor);
         }
-        reduced.model.constant = self.constant;
-        reduced.model.limits = self.limits;
-        reduced
+        (model, reduced)
     }
 }
 
-/// A table made of entries of another: each axis gives, for each of its labels, what it adds to the
-/// place of the entry.
-pub(super) fn gather(table: &[f64], axes: &[Vec<usize>]) -> Vec<f64> {
+/// See [`Graph::gather`].
+fn gather(table: &[f64], axes: &[Vec<usize>]) -> Vec<f64> {
     let mut places = vec![0_usize];
     for axis in axes.iter().take(axes.len().saturating_sub(1)) {
         places = places.iter().flat_map(|place| axis.iter().map(move |more| place + more)).collect();

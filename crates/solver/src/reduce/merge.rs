@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::graph::{Graph, gather};
+use super::graph::Graph;
 use crate::model::Factor;
 
 /// Merges neighbors bound to each other, as long as tables do not grow by it.
@@ -74,7 +74,7 @@ pub(super) fn merge(graph: &mut Graph, bound: u32, to: u32, label_of: &[usize]) 
 }
 
 /// A factor with one node in place of another.
-fn replaced(graph: &Graph, factor: &Factor, bound: u32, to: u32, label_of: &[usize]) -> Factor {
+fn replaced(graph: &mut Graph, factor: &Factor, bound: u32, to: u32, label_of: &[usize]) -> Factor {
     let strides = graph.strides(&factor.nodes);
     let of_bound = strides[factor.position(bound)];
     let mut nodes: SmallVec<[u32; 2]> = factor.nodes.iter().copied().filter(|node| *node != bound).collect();
@@ -89,5 +89,5 @@ fn replaced(graph: &Graph, factor: &Factor, bound: u32, to: u32, label_of: &[usi
             (0..graph.label_count(*node)).map(|label| label * own + bound_label(label)).collect()
         })
         .collect();
-    Factor { nodes, table: gather(&factor.table, &axes) }
+    Factor { nodes, table: graph.gather(&factor.table, axes) }
 }

@@ -13,8 +13,8 @@ pub(super) fn absorb(graph: &mut Graph) {
         let columns = graph.label_count(second);
         let Some((rows, columns)) = parts(&factor.table, columns) else { continue };
         graph.factors[index] = None;
-        graph.add(Factor { nodes: [first].into_iter().collect(), table: rows });
-        graph.add(Factor { nodes: [second].into_iter().collect(), table: columns });
+        graph.add(Factor { nodes: [first].into_iter().collect(), table: rows.into() });
+        graph.add(Factor { nodes: [second].into_iter().collect(), table: columns.into() });
     }
 }
 
