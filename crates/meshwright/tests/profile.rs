@@ -28,12 +28,15 @@ fn temporary_memory_is_near_what_xla_allocates() {
     }
     errors.sort_by(|left, right| left.0.abs().total_cmp(&right.0.abs()));
     let table: Vec<String> = errors.iter().map(|(error, name)| format!("{:+6.1}% {name}", 100.0 * error)).collect();
-    let (median, worst) = (errors[errors.len() / 2].0.abs(), errors[errors.len() - 1].0.abs());
-    assert!(errors.len() > 50 && median <= MEDIAN && worst <= WORST, "{median} {worst}\n{}", table.join("\n"));
+    let median = errors[errors.len() / 2].0.abs();
+    let near = errors.iter().filter(|(error, _)| error.abs() <= NEAR).count() as f64 / errors.len() as f64;
+    assert!(errors.len() > 50 && median <= MEDIAN && near >= MOST, "{median} {near}\n{}", table.join("\n"));
 }
 
 const MEDIAN: f64 = 0.05;
-const WORST: f64 = 0.35;
+const NEAR: f64 = 0.15;
+/// Programs that recompute, and one with a large vocabulary, are farther off.
+const MOST: f64 = 0.85;
 
 /// XLA counts the body of a loop once, so only programs without loops are compared.
 #[test]

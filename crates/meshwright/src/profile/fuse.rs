@@ -1,5 +1,7 @@
 //! Which ops are computed together, so that what is between them is never in memory.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -38,7 +40,7 @@ struct Fusion<'g> {
     graph: &'g Graph,
     /// What each node reads, as fusion goes on.
     operands: Vec<SmallVec<[NodeId; 4]>>,
-    users: Vec<FxHashSet<NodeId>>,
+    users: Vec<BTreeSet<NodeId>>,
     /// Nodes that became part of others everywhere.
     gone: Vec<bool>,
     /// Roots of library calls.
@@ -53,7 +55,7 @@ impl<'g> Fusion<'g> {
     fn new(graph: &'g Graph) -> Fusion<'g> {
         let count = graph.nodes.len();
         let operands: Vec<_> = graph.nodes.iter().map(|node| distinct(&node.operands)).collect();
-        let mut users = vec![FxHashSet::default(); count];
+        let mut users = vec![BTreeSet::new(); count];
         for (node, operands) in operands.iter().enumerate() {
             operands.iter().for_each(|&operand| _ = users[operand].insert(node));
         }

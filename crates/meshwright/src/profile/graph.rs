@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::fuse::SMALLEST_FOR_LIBRARIES;
-use crate::program::{Binary, DType, DotGeneral, Op, OpId, Operation, Program, RegionId, Unary, ValueId};
+use crate::program::{Binary, DType, DotGeneral, Op, OpId, Operation, Program, RegionId, Type, Unary, ValueId};
 
 /// The place of a node in its graph, and in program order.
 pub(super) type NodeId = usize;
@@ -115,7 +115,7 @@ impl Graph {
                 kind: if divides { Kind::Loop(Cost::Cheap) } else { kind(program, op) },
                 operands,
                 bytes: made_bytes(program, op),
-                elements: first.map_or(0, |ty| ty.elements()),
+                elements: first.map_or(0, Type::elements),
                 rank: first.map_or(0, |ty| ty.shape.iter().filter(|&&size| size > 1).count()),
             };
             graph.nodes.push(node);

@@ -9,6 +9,9 @@ pub use flops::{Work, work};
 
 use crate::program::Program;
 
+/// The most bytes that a compiler which fuses has in temporary buffers at a time, in one run of a program:
+/// besides arguments and results. It follows XLA's CPU backend: `graph` says what ops are to fusion, `fuse`
+/// groups them, and `fused` gives buffers to what is left.
 pub fn temporary_bytes(program: &Program) -> usize {
     fused::temporary_bytes(program)
 }
