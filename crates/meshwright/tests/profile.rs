@@ -33,10 +33,10 @@ fn temporary_memory_is_near_what_xla_allocates() {
     assert!(errors.len() > 50 && median <= MEDIAN && near >= MOST, "{median} {near}\n{}", table.join("\n"));
 }
 
-const MEDIAN: f64 = 0.05;
+const MEDIAN: f64 = 0.03;
 const NEAR: f64 = 0.15;
-/// Programs that recompute, and one with a large vocabulary, are farther off.
-const MOST: f64 = 0.85;
+/// Some programs that recompute, and one of a single example, are farther off.
+const MOST: f64 = 0.9;
 
 /// XLA counts the body of a loop once, so only programs without loops are compared.
 #[test]

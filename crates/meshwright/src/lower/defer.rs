@@ -87,7 +87,7 @@ fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut [Option<Open>]
         for (index, &result) in operation.results.iter().enumerate() {
             let argument = program.regions[body].arguments[index];
             let is_asked = readers.counts[program.regions[condition].arguments[index].index()] > 0;
-            if is_asked || !readers.has_one(argument) || !is_zero(program, operation.operands[index]) {
+            if is_asked || !readers.has_one(argument) || !program.is_zero(operation.operands[index]) {
                 continue;
             }
             let lies = layout.sharding(argument).clone();
@@ -104,17 +104,6 @@ fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut [Option<Open>]
         }
     }
     yields
-}
-
-/// Whether every element of a value is the number zero.
-fn is_zero(program: &Program, value: ValueId) -> bool {
-    let Some(op) = program.producer(value) else { return false };
-    let operation = &program.ops[op];
-    match &operation.op {
-        Op::Constant(literal) => literal.as_splat() == Some(0),
-        Op::BroadcastInDim(_) | Op::Reshape { .. } => is_zero(program, operation.operands[0]),
-        _ => false,
-    }
 }
 
 /// Decides whether a sum that a trip added to is finished in every trip or after the loop.

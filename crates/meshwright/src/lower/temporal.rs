@@ -21,7 +21,7 @@ pub(super) fn find_unlevel(emitter: &Emitter<'_, '_, '_>) -> Option<(OpId, Piece
     for axis in temporal {
         for &op in &controls {
             let mut inside = FxHashSet::default();
-            emitter.collect_inside(op, &mut inside);
+            emitter.old.collect_inside(op, &mut inside);
             if emitter.needs_early(axis, op, &inside) {
                 return Some((op, PieceSet::of(&emitter.mesh.pieces(axis))));
             }
@@ -31,18 +31,6 @@ pub(super) fn find_unlevel(emitter: &Emitter<'_, '_, '_>) -> Option<(OpId, Piece
 }
 
 impl Emitter<'_, '_, '_> {
-    /// The values that are made inside of an op.
-    fn collect_inside(&self, op: OpId, inside: &mut FxHashSet<ValueId>) {
-        for &region in &self.old.ops[op].regions {
-            let region = &self.old.regions[region];
-            inside.extend(&region.arguments);
-            for &inner in &region.ops {
-                inside.extend(&self.old.ops[inner].results);
-                self.collect_inside(inner, inside);
-            }
-        }
-    }
-
     /// Whether a branch or loop needs something whole that is made inside of it as a tile or a sum over
     /// an axis.
     fn needs_early(&self, axis: usize, op: OpId, inside: &FxHashSet<ValueId>) -> bool {

@@ -62,7 +62,14 @@ impl<'g> Fusion<'g> {
         let mut is_result = vec![false; count];
         graph.results.iter().for_each(|&node| is_result[node] = true);
         let (gone, library, shared) = (vec![false; count], vec![false; count], vec![false; count]);
-        Fusion { graph, operands, users, gone, library, is_result, shared, absorbed: vec![false; count] }
+        let absorbed = vec![false; count];
+        let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed };
+        for node in (0..count).rev() {
+            if fusion.users[node].is_empty() && !fusion.is_result[node] {
+                fusion.remove(node);
+            }
+        }
+        fusion
     }
 
     fn kind(&self, node: NodeId) -> Kind {

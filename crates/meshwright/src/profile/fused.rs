@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
+use super::make::graph;
 use crate::program::{Op, Program, RegionId, expand_attention, expand_batch_norm};
 
 /// The most bytes of temporary buffers that are alive at a time in one run of a program.
@@ -19,7 +20,7 @@ pub(super) fn temporary_bytes(program: &Program) -> usize {
 
 /// The temporary bytes of a region in which results overwrite arguments.
 fn region_bytes(program: &Program, region: RegionId) -> usize {
-    let graph = Graph::new(program, region);
+    let graph = graph(program, region);
     let kernels = without_aliases(&graph, fuse(program, &graph));
     let buffers = Buffers::new(&graph, &kernels);
     buffers.peak(program, &breadth_first(&graph, &kernels))

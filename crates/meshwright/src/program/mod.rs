@@ -36,6 +36,7 @@ pub use verify::VerifyError;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 /// How deep regions may stand inside each other. Walks over a program recurse this deep.
@@ -167,6 +168,40 @@ impl Program {
             values.extend(&region.results);
         }
         values
+    }
+
+    /// What an op reads that is made outside of it.
+    pub fn outer_reads(&self, op: OpId) -> Vec<ValueId> {
+        let mut reads = self.reads(op);
+        if !self.ops[op].regions.is_empty() {
+            let mut inside = FxHashSet::default();
+            self.collect_inside(op, &mut inside);
+            reads.retain(|value| !inside.contains(value));
+        }
+        reads
+    }
+
+    /// Adds the values that are made inside of an op.
+    pub fn collect_inside(&self, op: OpId, inside: &mut FxHashSet<ValueId>) {
+        for &region in &self.ops[op].regions {
+            let region = &self.regions[region];
+            inside.extend(&region.arguments);
+            for &inner in &region.ops {
+                inside.extend(&self.ops[inner].results);
+                self.collect_inside(inner, inside);
+            }
+        }
+    }
+
+    /// Whether every element of a value is the number zero, as can be seen at once.
+    pub fn is_zero(&self, value: ValueId) -> bool {
+        let Some(op) = self.producer(value) else { return false };
+        let operation = &self.ops[op];
+        match &operation.op {
+            Op::Constant(literal) => literal.as_splat() == Some(0),
+            Op::BroadcastInDim(_) | Op::Reshape { .. } => self.is_zero(operation.operands[0]),
+            _ => false,
+        }
     }
 
     /// The op that a region applies to its two arguments, where that is all it does: most reductions.

@@ -1,0 +1,220 @@
+//! The graph of a region, with what XLA makes of ops before it fuses them: equal ops once, operands in the
+//! order that kernels want, quotients as products.
+
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+
+use super::graph::{Cost, Graph, Kind, Node, NodeId, Operands, kind, sums_over_rows};
+use crate::program::{Binary, Convolution, Op, OpId, Operation, Program, RegionId, ValueId};
+
+pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
+    let content = &program.regions[region];
+    let mut maker = Maker {
+        program,
+        nodes: Vec::with_capacity(content.ops.len() * 2),
+        known: FxHashMap::default(),
+        twins: FxHashMap::default(),
+        inputs: FxHashMap::default(),
+        outputs: FxHashMap::default(),
+        reciprocals: FxHashMap::default(),
+    };
+    for &argument in &content.arguments {
+        maker.node(argument);
+    }
+    for &op in &content.ops {
+        maker.add(op);
+    }
+    let results = content.results.iter().map(|&value| maker.node(value)).collect();
+    Graph { nodes: maker.nodes, results }
+}
+
+struct Maker<'p> {
+    program: &'p Program,
+    nodes: Vec<Node>,
+    /// The node of each value.
+    known: FxHashMap<ValueId, NodeId>,
+    /// Nodes of ops that could be the same.
+    twins: FxHashMap<u64, SmallVec<[NodeId; 2]>>,
+    /// What the op of a node reads, before it is arranged for its kernel.
+    inputs: FxHashMap<NodeId, Operands>,
+    /// What stands for the result of a node, where it is arranged after its kernel.
+    outputs: FxHashMap<NodeId, NodeId>,
+    /// Broadcast values that are divided by, and what is multiplied by instead.
+    reciprocals: FxHashMap<NodeId, NodeId>,
+}
+
+impl Maker<'_> {
+    /// The node of a value; what nothing in the region makes is an argument.
+    fn node(&mut self, value: ValueId) -> NodeId {
+        if let Some(&node) = self.known.get(&value) {
+            return node;
+        }
+        let node = self.push(Node::new(None, Kind::Argument, &[], self.program.ty(value)));
+        self.known.insert(value, node);
+        node
+    }
+
+    fn push(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    fn add(&mut self, op: OpId) {
+        let operation = &self.program.ops[op];
+        let operands: Operands = self.program.outer_reads(op).into_iter().map(|value| self.node(value)).collect();
+        let key = key(&operation.op, &operands);
+        let twins = self.twins.entry(key).or_default().clone();
+        let node = match twins.into_iter().find(|&twin| self.is_twin(twin, op, &operands)) {
+            Some(twin) => twin,
+            None => {
+                let node = self.make(op, &operands);
+                self.twins.entry(key).or_default().push(node);
+                self.inputs.insert(node, operands);
+                node
+            }
+        };
+        if operation.op == Op::OptimizationBarrier {
+            self.pass(op, node);
+            return;
+        }
+        let output = self.outputs.get(&node).copied().unwrap_or(node);
+        self.known.extend(operation.results.iter().map(|&result| (result, output)));
+    }
+
+    /// Whether a node computes the same as an op does on operands.
+    fn is_twin(&self, node: NodeId, op: OpId, operands: &[NodeId]) -> bool {
+        let Some(other) = self.nodes[node].op else { return false };
+        let (left, right) = (&self.program.ops[other], &self.program.ops[op]);
+        let region = |op: &Operation| op.regions.first().and_then(|&region| self.program.applied_binary(region));
+        let is_pure = !matches!(left.op, Op::CustomCall(_) | Op::Opaque(_) | Op::OptimizationBarrier | Op::Rng { .. });
+        let is_function = left.regions.is_empty() || region(left).is_some() && region(left) == region(right);
+        is_pure && is_function && self.inputs[&node][..] == *operands && left.op == right.op
+    }
+
+    fn make(&mut self, op: OpId, operands: &[NodeId]) -> NodeId {
+        let operation = &self.program.ops[op];
+        let mut kind = kind(self.program, op);
+        let mut arranged: Operands = SmallVec::from_slice(operands);
+        match &operation.op {
+            Op::Binary(Binary::Add) => {
+                if let Some(sum) = self.scattered_sum(operands) {
+                    return self.push(sum);
+                }
+            }
+            Op::Binary(Binary::Divide) => {
+                if let Some(reciprocal) = self.reciprocal(op, arranged[1]) {
+                    arranged[1] = reciprocal;
+                    kind = Kind::Loop(Cost::Cheap);
+                }
+            }
+            Op::Convolution(convolution) => self.arrange(op, convolution, &mut arranged),
+            Op::DotGeneral(dot) if sums_over_rows(dot) => arranged[0] = self.rearrange(op, arranged[0]),
+            _ => {}
+        }
+        let mut node = match operation.results.first() {
+            Some(&result) => Node::new(Some(op), kind, &arranged, self.program.ty(result)),
+            None => Node { op: Some(op), kind, operands: arranged, bytes: 0, elements: 0, rank: 0 },
+        };
+        node.bytes = self.made_bytes(op);
+        let node = self.push(node);
+        if let Op::Convolution(convolution) = &operation.op
+            && !is_features_last(convolution.output_batch, &convolution.output_spatial, convolution.output_feature)
+        {
+            let output = self.rearrange(op, node);
+            self.outputs.insert(node, output);
+        }
+        node
+    }
+
+    /// Bytes of the results of an op that are not the same as an operand.
+    fn made_bytes(&self, op: OpId) -> usize {
+        let operation = &self.program.ops[op];
+        if operation.op == Op::OptimizationBarrier {
+            return 0;
+        }
+        let is_made = |(index, _): &(usize, &ValueId)| !self.program.carries_unchanged(op, *index);
+        let made = operation.results.iter().enumerate().filter(is_made);
+        made.map(|(_, &result)| self.program.ty(result).bytes()).sum()
+    }
+
+    /// A sum with what was scattered into zeros: the same is scattered into the other term.
+    fn scattered_sum(&self, operands: &[NodeId]) -> Option<Node> {
+        let &[left, right] = operands else { return None };
+        let is_scattered = |(node, _): &(NodeId, NodeId)| self.is_scattered_into_zeros(*node);
+        let (scattered, other) = [(left, right), (right, left)].into_iter().find(is_scattered)?;
+        let mut sum = self.nodes[scattered].clone();
+        sum.operands[0] = other;
+        Some(sum)
+    }
+
+    fn is_scattered_into_zeros(&self, node: NodeId) -> bool {
+        let Some(op) = self.nodes[node].op else { return false };
+        let operation = &self.program.ops[op];
+        let region = operation.regions.first();
+        let adds = region.and_then(|&region| self.program.applied_binary(region)) == Some(Binary::Add);
+        matches!(operation.op, Op::Scatter(_)) && adds && self.program.is_zero(operation.operands[0])
+    }
+
+    /// What to multiply by instead of dividing by a broadcast value, which is the same for many elements.
+    fn reciprocal(&mut self, op: OpId, divisor: NodeId) -> Option<NodeId> {
+        let &small = self.nodes[divisor].operands.first()?;
+        let broadcast = Kind::Loop(Cost::Broadcast);
+        if self.nodes[divisor].kind != broadcast || self.nodes[small].elements <= 1 {
+            return None;
+        }
+        if let Some(&known) = self.reciprocals.get(&divisor) {
+            return Some(known);
+        }
+        let one = self.push(self.nodes[small].like(op, Kind::Loop(Cost::Expensive), &[small]));
+        let many = self.push(self.nodes[divisor].like(op, broadcast, &[one]));
+        self.reciprocals.insert(divisor, many);
+        Some(many)
+    }
+
+    /// The operands of a convolution as kernels want them: features last, and the kernel the way it is laid
+    /// over the input.
+    fn arrange(&mut self, op: OpId, convolution: &Convolution, operands: &mut Operands) {
+        if !is_features_last(convolution.input_batch, &convolution.input_spatial, convolution.input_feature) {
+            operands[0] = self.rearrange(op, operands[0]);
+        }
+        if convolution.reversal.contains(&true) {
+            operands[1] = self.rearrange(op, operands[1]);
+        }
+        let (input, output) = (convolution.kernel_input_feature, convolution.kernel_output_feature);
+        let is_plain = output == input + 1 && convolution.kernel_spatial.iter().enumerate().all(|(at, &dim)| at == dim);
+        if !is_plain {
+            operands[1] = self.rearrange(op, operands[1]);
+        }
+    }
+
+    /// Adds a node that has the elements of another in another order.
+    fn rearrange(&mut self, op: OpId, node: NodeId) -> NodeId {
+        self.push(self.nodes[node].like(op, Kind::Loop(Cost::Cheap), &[node]))
+    }
+
+    /// What a barrier lets through: the same buffers, but nobody reads them before.
+    fn pass(&mut self, op: OpId, barrier: NodeId) {
+        for (index, &result) in self.program.ops[op].results.iter().enumerate() {
+            let operand = self.nodes[barrier].operands[index];
+            let passed = self.push(self.nodes[operand].like(op, Kind::Passed, &[operand, barrier]));
+            self.known.insert(result, passed);
+        }
+    }
+}
+
+fn is_features_last(batch: usize, spatial: &[usize], feature: usize) -> bool {
+    batch == 0 && feature == spatial.len() + 1 && spatial.iter().enumerate().all(|(at, &dim)| dim == at + 1)
+}
+
+/// Equal for ops that could be the same.
+fn key(op: &Op, operands: &[NodeId]) -> u64 {
+    let mut hasher = FxHasher::default();
+    std::mem::discriminant(op).hash(&mut hasher);
+    operands.hash(&mut hasher);
+    if let Op::Constant(literal) = op {
+        (literal.as_splat(), &literal.ty).hash(&mut hasher);
+    }
+    hasher.finish()
+}
