@@ -50,7 +50,8 @@ pub(crate) struct Wipeout {
     pub(crate) node: Option<u32>,
 }
 
-/// Rounds of reduction go on while each takes away more than one part in this many.
+/// Rounds of reduction go on while each changes the size by more than one part in this many. Where a node
+/// that went left a table that is larger, the next round may make it small; nodes only ever go, so rounds end.
 const WORTHWHILE: usize = 100;
 
 /// Reduces for as long as it pays.
@@ -66,7 +67,7 @@ pub(crate) fn reduce(model: Model) -> Result<(Model, Reduced), Wipeout> {
         determine::determine(&mut graph);
         dominance::remove_dominated(&mut graph);
         graph.compact()?;
-        if before - graph.size() <= before / WORTHWHILE {
+        if before.abs_diff(graph.size()) <= before / WORTHWHILE {
             break;
         }
     }
