@@ -35,6 +35,7 @@ mod neighborhood;
 
 mod opening;
 
+mod components;
 mod infeasible;
 mod solve;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::chain::Chain;
+use crate::components::{components, solve_parts};
 use crate::eliminate::Links;
 use crate::evaluate::{Evaluation, evaluate};
 use crate::infeasible::{Infeasible, explain_limits, explain_wipeout};
@@ -86,13 +87,26 @@ const MOST_WORK: f64 = 2e7;
 /// Searches for the cheapest assignment. `progress` is told after each round.
 pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Progress)) -> Result<Answer, Malformed> {
     problem.check()?;
+    let parts = components(problem, &Slots::new(problem));
+    Ok(match parts.len() {
+        0 | 1 => solve_connected(problem, options, &mut progress).0,
+        _ => solve_parts(problem, &parts, options, &mut progress),
+    })
+}
+
+/// Searches for the cheapest assignment of a problem that does not fall into parts. Tells the work too.
+pub(crate) fn solve_connected(
+    problem: &Problem,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> (Answer, f64) {
     let deadline = Deadline::new(options.limit);
     let slots = Slots::new(problem);
     let scale = Scale::new(problem);
     let original = Model::new(problem, &slots, scale);
     let chain = match Chain::new(original.clone()) {
         Ok(chain) => Arc::new(chain),
-        Err(wipeout) => return Ok(Answer::Infeasible(explain_wipeout(wipeout))),
+        Err(wipeout) => return (Answer::Infeasible(explain_wipeout(wipeout)), 0.0),
     };
     let mut search = Search::new(problem, &slots, scale, (original, chain), options);
     let mut work = 0.0;
@@ -100,12 +114,12 @@ pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Prog
         Limit::Work(work) => work,
         Limit::Time(_) => f64::INFINITY,
     };
-    search.open(&deadline, most_work, &mut work, &mut progress);
+    search.open(&deadline, most_work, &mut work, progress);
     while !search.tree.is_done() && work < most_work && !deadline.is_over() {
         work += search.round(options, &deadline);
         progress(search.progress());
     }
-    Ok(search.answer(problem, &slots))
+    (search.answer(problem, &slots), work)
 }
 
 struct Search<'a> {
@@ -156,7 +170,7 @@ impl<'a> Search<'a> {
     }
 
     /// Looks for a first assignment, and for prices to start from.
-    fn open(&mut self, deadline: &Deadline, most_work: f64, work: &mut f64, progress: &mut impl FnMut(Progress)) {
+    fn open(&mut self, deadline: &Deadline, most_work: f64, work: &mut f64, progress: &mut dyn FnMut(Progress)) {
         let first = self.first.clone();
         let model = first.model();
         let mut opening = Opening::new(model, self.tree.stage_prices.clone());

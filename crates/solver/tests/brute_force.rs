@@ -57,6 +57,46 @@ fn an_answer_starts_the_next() {
     assert!(started > 10, "{started} started");
 }
 
+/// What has nothing in common is solved apart: costs add up, and what one part cannot, all cannot.
+#[test]
+fn parts_that_have_nothing_in_common_add_up() {
+    let (mut feasible, mut infeasible) = (0, 0);
+    for seed in 0..100 {
+        let (first, second) = (random_problem(seed), random_problem(seed + 1000));
+        let expected = brute_force(&first).zip(brute_force(&second)).map(|(first, second)| first + second);
+        let both = beside(&first, &second);
+        match (solve(&both, &options(seed, 2), |_| ()).expect("the problem is well formed"), expected) {
+            (Answer::Solved(solution), Some(cost)) => {
+                feasible += 1;
+                assert_eq!((solution.evaluation.cost, solution.lower_bound), (cost, cost), "seed {seed}");
+                let start = Start { assignment: Some(solution.assignment), prices: solution.prices };
+                let again = solve(&both, &Options { start, ..options(seed, 1) }, |_| ());
+                assert!(matches!(again, Ok(Answer::Solved(again)) if again.evaluation.cost == cost), "seed {seed}");
+            }
+            (Answer::Infeasible(_), None) => infeasible += 1,
+            (answer, expected) => panic!("seed {seed}: {answer:?}, expected {expected:?}"),
+        }
+    }
+    assert!(feasible > 10 && infeasible > 10, "{feasible} feasible, {infeasible} infeasible");
+}
+
+/// Two problems as one, with resources of their own.
+fn beside(first: &Problem, second: &Problem) -> Problem {
+    let mut both = first.clone();
+    let (nodes, resources) = (first.nodes.len() as u32, first.resources.len() as u32);
+    both.resources.extend(second.resources.iter().cloned());
+    for mut node in second.nodes.iter().cloned() {
+        let uses = node.alternatives.iter_mut().flat_map(|alternative| &mut alternative.uses);
+        uses.for_each(|used| used.resource += resources);
+        both.nodes.push(node);
+    }
+    for mut edge in second.edges.iter().cloned() {
+        edge.nodes.iter_mut().for_each(|node| *node += nodes);
+        both.edges.push(edge);
+    }
+    both
+}
+
 fn options(seed: u64, threads: usize) -> Options {
     Options { limit: Limit::Work(1e9), threads, seed, start: Start::default() }
 }
