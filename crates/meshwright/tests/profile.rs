@@ -41,7 +41,7 @@ const MOST: f64 = 0.9;
 /// XLA counts the body of a loop once, so only programs without loops are compared.
 #[test]
 fn work_is_what_xla_counts() {
-    let mut compared = 0;
+    let (mut compared, mut near) = (0, 0);
     for row in rows() {
         let program = program(&row);
         let loops = program.ops.iter().filter(|(_, op)| matches!(op.op, meshwright::program::Op::While)).count();
@@ -52,11 +52,14 @@ fn work_is_what_xla_counts() {
         let error = found / number(&row, "flops") - 1.0;
         assert!(error.abs() <= LARGEST_WORK_ERROR, "{}: {:+.1}%", row["name"], 100.0 * error);
         compared += 1;
+        near += usize::from(error.abs() <= NEAR_WORK);
     }
-    assert!(compared > 40, "{compared}");
+    assert!(compared > 40 && near * 10 >= compared * 9, "{near} of {compared} are near");
 }
 
 const LARGEST_WORK_ERROR: f64 = 0.05;
+/// Convolutions of small images, and long sequences, are farther off.
+const NEAR_WORK: f64 = 0.02;
 
 fn rows() -> Vec<Value> {
     let text = std::fs::read_to_string(root().join("tests/profile/xla.json")).expect("what XLA said");

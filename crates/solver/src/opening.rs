@@ -15,10 +15,8 @@ pub(crate) struct Opening {
     low: f64,
     high: f64,
     probes: u32,
-    /// The best assignment so far.
-    pub(crate) best: Option<State>,
     /// The best bound so far, and its prices.
-    pub(crate) bound: f64,
+    bound: f64,
     pub(crate) prices: Vec<f64>,
 }
 
@@ -42,7 +40,6 @@ impl Opening {
             low: 0.0,
             high: f64::INFINITY,
             probes: 0,
-            best: None,
             bound: f64::NEG_INFINITY,
             prices,
         }
@@ -73,9 +70,6 @@ impl Opening {
             self.admit(model, &state.usage);
         }
         self.price = self.next_price(model);
-        if state.is_feasible() && self.best.as_ref().is_none_or(|best| state.cost < best.cost) {
-            self.best = Some(state.clone());
-        }
         state
     }
 

@@ -129,10 +129,9 @@ impl Summary<'_> {
 
     fn arguments(&self) -> Vec<Stored<'_>> {
         let names = names("argument", self.program.arguments.iter().map(|argument| argument.name.as_str()));
-        let classes = self.program.anatomy().classes;
-        let rows = names.into_iter().zip(classes).zip(&self.program.body().arguments);
+        let rows = names.into_iter().zip(&self.partitioned.anatomy.classes).zip(&self.program.body().arguments);
         rows.zip(&self.partitioned.local.arguments)
-            .map(|(((name, class), &value), sharding)| Stored {
+            .map(|(((name, &class), &value), sharding)| Stored {
                 name,
                 class: Some(class),
                 ty: self.program.ty(value),

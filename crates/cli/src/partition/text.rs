@@ -156,7 +156,7 @@ impl Summary<'_> {
             text += &(paragraph(&sentence, "", "", width) + "\n");
         }
         let mut is_next = vec![false; self.program.results.len()];
-        self.program.anatomy().next.into_iter().flatten().for_each(|result| is_next[result] = true);
+        self.partitioned.anatomy.next.iter().flatten().for_each(|&result| is_next[result] = true);
         let results: Vec<_> = self.results().into_iter().zip(&is_next).collect();
         let others: Vec<Stored<'_>> =
             results.into_iter().filter(|(_, is_next)| !**is_next).map(|(stored, _)| stored).collect();

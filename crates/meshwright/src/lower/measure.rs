@@ -28,14 +28,10 @@ impl Measures {
 
 pub fn measure(program: &Program) -> Measures {
     let mut measures = Measures { peak_bytes: peak_bytes(program), ..Measures::default() };
-    count_region(program, program.body, 1, &mut measures);
-    measures
-}
-
-fn count_region(program: &Program, region: RegionId, times: usize, measures: &mut Measures) {
-    for &op in &program.regions[region].ops {
-        let operation = &program.ops[op];
+    let trips = program.trips();
+    for (op, operation) in program.ops.iter() {
         if let Some((kind, group)) = collective(&operation.op) {
+            let times = trips.of_op(op);
             let bytes = |values: &[ValueId]| values.iter().map(|&value| program.ty(value).bytes()).sum::<usize>();
             let (before, after) = (bytes(&operation.operands), bytes(&operation.results));
             let sent = sent_bytes(kind, group, before, after);
@@ -44,11 +40,8 @@ fn count_region(program: &Program, region: RegionId, times: usize, measures: &mu
             measures.bytes_moved += times as f64 * sent;
             measures.communication_seconds += times as f64 * transfer_seconds(sent);
         }
-        let trips = program.counted_loop(op).map_or(1, |counted| counted.trips);
-        for &inner in &operation.regions {
-            count_region(program, inner, times.saturating_mul(trips), measures);
-        }
     }
+    measures
 }
 
 /// The kind of a collective and how many devices take part in one group.

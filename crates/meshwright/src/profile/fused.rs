@@ -126,12 +126,12 @@ impl<'g> Buffers<'g> {
     /// Bytes of buffers that end with a kernel and that its results can take the place of.
     fn taken_bytes(&self, program: &Program, kernel: &Kernel, dies: impl Fn(&NodeId) -> bool) -> usize {
         let own = self.bytes[kernel.root];
-        let op = self.graph.nodes[kernel.root].op.map(|op| (op, &program.ops[op].op));
+        let op = self.graph.nodes[kernel.root].op.map(|op| &program.ops[op].op);
         let dying = || kernel.reads.iter().filter(|read| dies(read)).map(|&read| self.bytes[read]);
         match op {
             // What a loop carries begins where its operands are.
-            Some((_, Op::While)) => dying().sum(),
-            Some((_, Op::Scatter(_) | Op::AllReduce(_))) => dying().find(|&bytes| bytes == own).unwrap_or(0),
+            Some(Op::While) => dying().sum(),
+            Some(Op::Scatter(_) | Op::AllReduce(_)) => dying().find(|&bytes| bytes == own).unwrap_or(0),
             _ if kernel.is_loop => dying().find(|&bytes| bytes == own).unwrap_or(0),
             _ => 0,
         }

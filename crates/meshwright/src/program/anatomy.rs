@@ -89,9 +89,8 @@ fn follow_origins(program: &Program, region: RegionId, origins: &mut [Option<usi
             }
             // What a loop carries unchanged is in every trip what it was before.
             Op::While => {
-                let body = &program.regions[operation.regions[1]];
                 for (index, operand) in operation.operands.iter().enumerate() {
-                    if body.results[index] == body.arguments[index] {
+                    if program.carries_unchanged(op, index) {
                         for &region in &operation.regions {
                             origins[program.regions[region].arguments[index].index()] = origins[operand.index()];
                         }

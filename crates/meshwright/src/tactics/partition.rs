@@ -1,9 +1,11 @@
 //! A schedule of tactics, from a program to what each device runs.
 
+use std::sync::Arc;
+
 use super::remat::remat;
 use super::{Action, Pattern, Tactic, TacticError, apply};
 use crate::lower::{Explanation, LocalProgram, Measures, Price, explain, lower_layout, measure};
-use crate::program::{Program, expand_batch_norm};
+use crate::program::{Anatomy, Program, expand_batch_norm};
 use crate::shard::{Axis, Conflict, Layout, Mesh};
 
 /// A program laid out by tactics and lowered.
@@ -12,6 +14,8 @@ pub struct Partitioned {
     /// What was laid out: the program given, with batch normalizations written out and with what is
     /// computed again.
     pub program: Program,
+    /// What its parts are for.
+    pub anatomy: Arc<Anatomy>,
     pub local: LocalProgram,
     /// One per tactic.
     pub feedback: Vec<Feedback>,
@@ -78,7 +82,8 @@ pub fn partition(
     let names: Vec<&str> = tactics.iter().map(|tactic| tactic.name.as_str()).collect();
     let explanations = explain(&decided, &local, &names);
     let (feedback, conflicts) = (feedback.collect(), layout.conflicts());
-    Ok(Partitioned { program, local, feedback, conflicts, explanations })
+    let anatomy = layout.anatomy.clone();
+    Ok(Partitioned { program, anatomy, local, feedback, conflicts, explanations })
 }
 
 fn remat_scope(action: &Action) -> Option<&Pattern> {

@@ -76,12 +76,7 @@ fn spread(
     let mut active: FxHashSet<ValueId> = of.iter().copied().collect();
     for &op in ops {
         let operation = &program.ops[op];
-        let reads_active = operation.operands.iter().any(|operand| active.contains(operand))
-            || operation
-                .regions
-                .iter()
-                .any(|&region| captures(program, region).iter().any(|value| active.contains(value)));
-        if reads_active {
+        if program.outer_reads(op).iter().any(|value| active.contains(value)) {
             let floats = operation.results.iter().copied().filter(|&result| program.dtype(result).is_float());
             active.extend(floats.filter(|&result| may_be_active(result)));
         }
@@ -185,9 +180,7 @@ fn block_inputs(program: &Program, ops: &[OpId]) -> Vec<ValueId> {
     let mut seen: FxHashSet<ValueId> = FxHashSet::default();
     let mut inputs = Vec::new();
     for &op in ops {
-        let operation = &program.ops[op];
-        let captured = operation.regions.iter().flat_map(|&region| captures(program, region));
-        for value in operation.operands.iter().copied().chain(captured) {
+        for value in program.outer_reads(op) {
             if !made.contains(&value) && seen.insert(value) {
                 inputs.push(value);
             }
