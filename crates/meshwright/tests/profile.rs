@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use meshwright::import::import;
 use meshwright::lower::estimate;
 use meshwright::models::Model;
-use meshwright::profile::{temporary_bytes, work};
+use meshwright::profile::{MemoryModel, profile, work};
 use meshwright::program::Program;
 use meshwright::shard::Mesh;
 use meshwright::tactics::{parse, partition};
@@ -22,7 +22,7 @@ fn temporary_memory_is_near_what_xla_allocates() {
     for row in rows() {
         let expected = number(&row, "temp_bytes");
         if expected >= SMALLEST {
-            let found = temporary_bytes(&program(&row)) as f64;
+            let found = profile(&program(&row), MemoryModel::Fused).memory.temporary_bytes() as f64;
             errors.push((found / expected - 1.0, row["name"].as_str().unwrap_or_default().to_owned()));
         }
     }

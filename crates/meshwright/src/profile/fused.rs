@@ -9,21 +9,23 @@ use smallvec::SmallVec;
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
 use super::make::graph;
-use crate::program::{Op, Program, RegionId, expand_attention, expand_batch_norm};
+use super::memory::{Buffer, Class, Holds, Memory, Step, outer_buffers};
+use crate::program::{Anatomy, Op, OpId, Phase, Program, RegionId};
 
-/// The most bytes of temporary buffers that are alive at a time in one run of a program.
-pub(super) fn temporary_bytes(program: &Program) -> usize {
-    let program = expand_attention(program);
-    let program = expand_batch_norm(&program);
-    region_bytes(&program, program.body)
+/// Memory as XLA's CPU backend assigns it: `graph` says what ops are to fusion, `make` arranges them, `fuse`
+/// groups them, and what is left gets buffers here. The program has no large ops: they are written out.
+pub(super) fn fused(program: &Program, anatomy: &Anatomy) -> Memory {
+    let mut memory = region_memory(program, anatomy, program.body);
+    memory.buffers.extend(outer_buffers(program, anatomy, memory.steps.len()));
+    memory
 }
 
-/// The temporary bytes of a region in which results overwrite arguments.
-fn region_bytes(program: &Program, region: RegionId) -> usize {
+/// What a region makes in which results overwrite arguments.
+fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memory {
     let graph = graph(program, region);
     let kernels = without_aliases(&graph, fuse(program, &graph));
-    let buffers = Buffers::new(&graph, &kernels);
-    buffers.peak(program, &breadth_first(&graph, &kernels))
+    let order = breadth_first(&graph, &kernels);
+    Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order }.memory()
 }
 
 /// Kernels that read what aliases read, and no aliases.
@@ -83,69 +85,117 @@ fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
     order
 }
 
-struct Buffers<'g> {
+/// Kernels in the order in which they run.
+struct Assignment<'g> {
+    program: &'g Program,
+    anatomy: &'g Anatomy,
     graph: &'g Graph,
     kernels: &'g [Kernel],
-    /// Bytes of the temporary buffer of each node, 0 for arguments and results.
-    bytes: Vec<usize>,
+    order: &'g [usize],
 }
 
-impl<'g> Buffers<'g> {
-    fn new(graph: &'g Graph, kernels: &'g [Kernel]) -> Buffers<'g> {
-        let mut bytes = vec![0; graph.nodes.len()];
-        for kernel in kernels {
-            bytes[kernel.root] = graph.nodes[kernel.root].bytes;
+impl Assignment<'_> {
+    fn memory(&self) -> Memory {
+        let bytes = self.bytes();
+        let (mut ends, rooms) = self.ends(&bytes);
+        let mut readers: Vec<SmallVec<[Phase; 4]>> = vec![SmallVec::new(); self.graph.nodes.len()];
+        for kernel in self.kernels {
+            kernel.reads.iter().for_each(|&read| readers[read].push(self.phase(kernel)));
         }
-        graph.results.iter().for_each(|&result| bytes[result] = 0);
-        Buffers { graph, kernels, bytes }
+        let mut buffers = Vec::new();
+        for (time, (&index, room)) in self.order.iter().zip(rooms).enumerate() {
+            let root = self.kernels[index].root;
+            let op = self.op(&self.kernels[index]);
+            let class = Class::of_made(self.anatomy.phase(op), readers[root].iter().copied());
+            let life = time..std::mem::take(&mut ends[root]);
+            buffers.push(Buffer { holds: Holds::Made(op), class, bytes: bytes[root], life });
+            let scratch = self.inner_bytes(op) + room.saturating_sub(bytes[root]);
+            let class = Class::Temporaries;
+            buffers.push(Buffer { holds: Holds::Scratch(op), class, bytes: scratch, life: time..time + 1 });
+        }
+        buffers.retain(|buffer| buffer.bytes > 0);
+        Memory { steps: self.steps(), buffers }
     }
 
-    fn peak(&self, program: &Program, order: &[usize]) -> usize {
-        let mut last = vec![usize::MAX; self.graph.nodes.len()];
-        for (time, &index) in order.iter().enumerate() {
+    /// For each node, when its buffer ends, and for each step, the bytes of buffers whose place its result
+    /// takes.
+    fn ends(&self, bytes: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let last = self.last_uses();
+        let mut ends: Vec<usize> = last.iter().map(|&last| last + 1).collect();
+        let mut rooms = Vec::with_capacity(self.order.len());
+        for (time, &index) in self.order.iter().enumerate() {
+            let kernel = &self.kernels[index];
+            let dying = kernel.reads.iter().copied().filter(|&read| last[read] == time && bytes[read] > 0);
+            let taken = self.taken(kernel, dying, bytes);
+            taken.iter().for_each(|&read| ends[read] = time);
+            rooms.push(taken.iter().map(|&read| bytes[read]).sum());
+        }
+        (ends, rooms)
+    }
+
+    /// The op whose result a kernel writes.
+    fn op(&self, kernel: &Kernel) -> OpId {
+        self.graph.nodes[kernel.root].op.expect("arguments are no kernels")
+    }
+
+    fn phase(&self, kernel: &Kernel) -> Phase {
+        self.anatomy.phase(self.op(kernel))
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let step = |&index: &usize| {
+            let kernel = &self.kernels[index];
+            let bytes = |&node: &NodeId| self.graph.nodes[node].bytes;
+            let [bytes_read, bytes_written] = [kernel.reads.iter().map(bytes).sum(), bytes(&kernel.root)];
+            Step { op: self.op(kernel), phase: self.phase(kernel), bytes_read, bytes_written }
+        };
+        self.order.iter().map(step).collect()
+    }
+
+    /// Bytes of the temporary buffer of each node, 0 for arguments and results.
+    fn bytes(&self) -> Vec<usize> {
+        let mut bytes = vec![0; self.graph.nodes.len()];
+        for kernel in self.kernels {
+            bytes[kernel.root] = self.graph.nodes[kernel.root].bytes;
+        }
+        self.graph.results.iter().for_each(|&result| bytes[result] = 0);
+        bytes
+    }
+
+    /// For each node, when it is last read, or made where nobody reads it.
+    fn last_uses(&self) -> Vec<usize> {
+        let mut last = vec![0; self.graph.nodes.len()];
+        for (time, &index) in self.order.iter().enumerate() {
             last[self.kernels[index].root] = time;
             self.kernels[index].reads.iter().for_each(|&read| last[read] = time);
         }
-        let (mut live, mut peak) = (0, 0);
-        for (time, &index) in order.iter().enumerate() {
-            let kernel = &self.kernels[index];
-            let dies = |read: &&NodeId| last[**read] == time && self.bytes[**read] > 0;
-            let own = self.bytes[kernel.root];
-            let taken = self.taken_bytes(program, kernel, |read| dies(&read));
-            let new = own.saturating_sub(taken);
-            peak = peak.max(live + new + self.inner_bytes(program, kernel));
-            live += own;
-            live -= kernel.reads.iter().filter(dies).map(|&read| self.bytes[read]).sum::<usize>();
-            if last[kernel.root] == time {
-                live -= own;
-            }
-        }
-        peak
+        last
     }
 
-    /// Bytes of buffers that end with a kernel and that its results can take the place of.
-    fn taken_bytes(&self, program: &Program, kernel: &Kernel, dies: impl Fn(&NodeId) -> bool) -> usize {
-        let own = self.bytes[kernel.root];
-        let op = self.graph.nodes[kernel.root].op.map(|op| &program.ops[op].op);
-        let dying = || kernel.reads.iter().filter(|read| dies(read)).map(|&read| self.bytes[read]);
-        match op {
+    /// The nodes, among those that nobody reads after a kernel, that its result takes the place of.
+    fn taken(
+        &self,
+        kernel: &Kernel,
+        mut dying: impl Iterator<Item = NodeId>,
+        bytes: &[usize],
+    ) -> SmallVec<[NodeId; 2]> {
+        let own = bytes[kernel.root];
+        match self.program.ops[self.op(kernel)].op {
             // What a loop carries begins where its operands are.
-            Some(Op::While) => dying().sum(),
-            Some(Op::Scatter(_) | Op::AllReduce(_)) => dying().find(|&bytes| bytes == own).unwrap_or(0),
-            _ if kernel.is_loop => dying().find(|&bytes| bytes == own).unwrap_or(0),
-            _ => 0,
+            Op::While => dying.collect(),
+            Op::Scatter(_) | Op::AllReduce(_) => dying.find(|&read| bytes[read] == own).into_iter().collect(),
+            _ if kernel.is_loop => dying.find(|&read| bytes[read] == own).into_iter().collect(),
+            _ => SmallVec::new(),
         }
     }
 
-    /// What the regions of a kernel's op need besides.
-    fn inner_bytes(&self, program: &Program, kernel: &Kernel) -> usize {
-        let Some(op) = self.graph.nodes[kernel.root].op else { return 0 };
-        let operation = &program.ops[op];
+    /// What the regions of an op need besides.
+    fn inner_bytes(&self, op: OpId) -> usize {
+        let operation = &self.program.ops[op];
+        let bytes = |region: RegionId| region_memory(self.program, self.anatomy, region).temporary_bytes();
         match operation.op {
-            Op::While => region_bytes(program, operation.regions[1]),
-            Op::Case | Op::If => {
-                operation.regions.iter().map(|&region| region_bytes(program, region)).max().unwrap_or(0)
-            }
+            Op::While => bytes(operation.regions[1]),
+            Op::Case | Op::If => operation.regions.iter().map(|&region| bytes(region)).max().unwrap_or(0),
             _ => 0,
         }
     }

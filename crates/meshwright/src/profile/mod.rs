@@ -5,14 +5,141 @@ mod fuse;
 mod fused;
 mod graph;
 mod make;
+mod memory;
+mod modules;
 
 pub use flops::{Work, work};
+pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
+pub use modules::Module;
 
-use crate::program::Program;
+use std::borrow::Cow;
+use std::ops::Range;
 
-/// The most bytes that a compiler which fuses has in temporary buffers at a time, in one run of a program:
-/// besides arguments and results. It follows XLA's CPU backend: `graph` says what ops are to fusion, `make`
-/// arranges them, `fuse` groups them, and `fused` gives buffers to what is left.
-pub fn temporary_bytes(program: &Program) -> usize {
-    fused::temporary_bytes(program)
+use crate::program::{Anatomy, Id, OpId, Operation, Phase, Program, ValueId, expand_attention, expand_batch_norm};
+
+/// Who gives memory to values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryModel {
+    /// A compiler that fuses chains of elementwise ops, reuses buffers and honours donation, as XLA does.
+    Fused,
+    /// An engine that runs op by op, each allocating its result, as PyTorch does.
+    Eager,
+}
+
+/// What a step costs.
+#[derive(Clone, Debug)]
+pub struct Profile<'p> {
+    pub memory_model: MemoryModel,
+    /// The program that the records are of: where the compiler knows no large ops, they are written out.
+    pub program: Cow<'p, Program>,
+    pub anatomy: Anatomy,
+    /// For every op, also inside of regions.
+    pub ops: Vec<OpRecord>,
+    pub memory: Memory,
+    /// The whole step, with the modules inside.
+    pub modules: Module,
+}
+
+/// What an op costs in a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpRecord {
+    pub op: OpId,
+    pub phase: Phase,
+    /// How often it runs.
+    pub runs: usize,
+    /// Of all runs.
+    pub work: Work,
+    /// Of operands and results, in all runs, as if it ran alone.
+    pub bytes_read: f64,
+    pub bytes_written: f64,
+    /// What its results are kept for, where they are in memory at all.
+    pub class: Option<Class>,
+    /// The steps that find its results in memory.
+    pub life: Range<usize>,
+}
+
+/// Profiles a step, whole or local.
+pub fn profile(program: &Program, memory_model: MemoryModel) -> Profile<'_> {
+    let program = match memory_model {
+        MemoryModel::Fused => written_out(program),
+        MemoryModel::Eager => Cow::Borrowed(program),
+    };
+    let anatomy = program.anatomy();
+    let memory = fused::fused(&program, &anatomy);
+    let ops = op_records(&program, &anatomy, &memory);
+    let modules = modules::modules(&program, &anatomy, &ops, &memory);
+    Profile { memory_model, program, anatomy, ops, memory, modules }
+}
+
+fn written_out(program: &Program) -> Cow<'_, Program> {
+    match expand_attention(program) {
+        Cow::Borrowed(program) => expand_batch_norm(program),
+        Cow::Owned(program) => Cow::Owned(expand_batch_norm(&program).into_owned()),
+    }
+}
+
+fn op_records(program: &Program, anatomy: &Anatomy, memory: &Memory) -> Vec<OpRecord> {
+    let trips = program.trips();
+    let bytes = |values: &[ValueId]| values.iter().map(|&value| program.ty(value).bytes()).sum::<usize>() as f64;
+    let record = |(op, operation): (OpId, &Operation)| {
+        let runs = trips.of_op(op);
+        OpRecord {
+            op,
+            phase: anatomy.phase(op),
+            runs,
+            work: work(program, op).times(runs as f64),
+            bytes_read: bytes(&operation.operands) * runs as f64,
+            bytes_written: bytes(&operation.results) * runs as f64,
+            class: None,
+            life: 0..0,
+        }
+    };
+    let mut records: Vec<OpRecord> = program.ops.iter().map(record).collect();
+    for buffer in &memory.buffers {
+        if let Holds::Made(op) = buffer.holds {
+            records[op.index()].class = Some(buffer.class);
+            records[op.index()].life = buffer.life.clone();
+        }
+    }
+    records
+}
+
+impl Profile<'_> {
+    /// The work of all ops, or of those of some phase.
+    pub fn work(&self, phase: Option<Phase>) -> Work {
+        let counted = self.ops.iter().filter(|record| phase.is_none_or(|phase| record.phase == phase));
+        counted.fold(Work::default(), |sum, record| sum.plus(record.work))
+    }
+
+    /// Floating-point operations as the engine itself counts them: a compiler what it compiled, PyTorch
+    /// only products of matrices and convolutions, with what these read of padding.
+    pub fn flops(&self, work: Work) -> f64 {
+        match self.memory_model {
+            MemoryModel::Fused => work.total(),
+            MemoryModel::Eager => work.padded_matrix,
+        }
+    }
+
+    pub fn argument_bytes(&self) -> usize {
+        self.bytes(&self.program.body().arguments)
+    }
+
+    pub fn output_bytes(&self) -> usize {
+        self.bytes(&self.program.body().results)
+    }
+
+    fn bytes(&self, values: &[ValueId]) -> usize {
+        values.iter().map(|&value| self.program.ty(value).bytes()).sum()
+    }
+
+    /// The numbers of the arguments that are weights.
+    pub fn weights(&self) -> impl Iterator<Item = usize> {
+        (0..self.program.arguments.len())
+            .filter(|&argument| Class::of_argument(&self.program, &self.anatomy, argument) == Class::Weights)
+    }
+
+    /// How many numbers the weights are.
+    pub fn parameters(&self) -> usize {
+        self.weights().map(|index| self.program.ty(self.program.body().arguments[index]).elements()).sum()
+    }
 }

@@ -1,5 +1,7 @@
 //! Patterns over dotted names and scopes.
 
+use crate::program::scope_parts;
+
 /// A glob: `*` stands for anything within a part, `**` for any number of parts. Parts are set apart
 /// by `.` or `/`, as in `params.layers.*.attn.**` or `**/softmax`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +28,6 @@ impl Pattern {
     /// The innermost of the scopes around an op that the pattern is, as a path.
     pub fn scope(&self, scope: &str) -> Option<String> {
         let parts = scope_parts(scope);
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let length = (1..=parts.len()).rev().find(|&length| matches_parts(&self.parts, &parts[..length]))?;
         Some(parts[..length].join("/"))
     }
@@ -37,25 +38,10 @@ impl Pattern {
     /// it apart from others of its kind: of `layers/0/attn/dot`, `**` is `layers/0`.
     pub fn instance(&self, scope: &str) -> Option<String> {
         let parts = scope_parts(scope);
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let length = (1..=parts.len()).find(|&length| matches_parts(&self.parts, &parts[..length]))?;
         let number = parts.iter().position(|part| part.parse::<usize>().is_ok()).map_or(0, |index| index + 1);
         Some(parts[..length.max(number)].join("/"))
     }
-}
-
-/// The parts of an op's scope without what tracing put around them: of
-/// `jit(step)/transpose(jvp(layer0))/attn/dot` these are `layer0`, `attn`, `dot`.
-fn scope_parts(scope: &str) -> Vec<String> {
-    let mut parts = Vec::new();
-    for part in scope.split('/') {
-        if part.starts_with("jit(") || part.starts_with("pjit(") {
-            continue;
-        }
-        let inner = part.rsplit('(').next().unwrap_or(part).trim_end_matches(')');
-        parts.extend(inner.split('.').filter(|part| !part.is_empty()).map(str::to_owned));
-    }
-    parts
 }
 
 /// Tables of which beginnings of the pattern match which beginnings of the name, so that many `**`

@@ -1,0 +1,37 @@
+//! Scopes as people know them, without what tracing put around them.
+
+use super::Location;
+
+impl Location {
+    /// The parts of the scope with the op's own name last: of `jit(step)/transpose(jvp(layer0))/attn/dot`
+    /// these are `layer0`, `attn`, `dot`.
+    pub fn scope_parts(&self) -> Vec<&str> {
+        scope_parts(&self.scope)
+    }
+
+    /// The modules around the op, outermost first: the parts of its scope but for its own name and for what
+    /// loops and recomputation put between.
+    pub fn modules(&self) -> Vec<&str> {
+        let mut parts = scope_parts(&self.scope);
+        parts.pop();
+        parts.retain(|part| !PUT_BETWEEN.contains(part));
+        // A loop over a module names it again inside.
+        parts.dedup();
+        parts
+    }
+}
+
+/// What JAX calls parts of loops, branches and recomputed functions.
+const PUT_BETWEEN: [&str; 7] = ["body", "branch", "checkpoint", "closed_call", "cond", "rematted_computation", "while"];
+
+pub(crate) fn scope_parts(scope: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    for part in scope.split('/') {
+        if part.starts_with("jit(") || part.starts_with("pjit(") {
+            continue;
+        }
+        let inner = part.rsplit('(').next().unwrap_or(part).trim_end_matches(')');
+        parts.extend(inner.split('.').filter(|part| !part.is_empty()));
+    }
+    parts
+}
