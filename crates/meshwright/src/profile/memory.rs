@@ -162,18 +162,20 @@ fn largest(timeline: &[ByClass], counts: impl Fn(usize) -> bool) -> usize {
 
 /// Buffers of arguments and of results that overwrite none, for all of a step.
 pub(super) fn outer_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
-    let body = program.body();
-    let bytes = |value: ValueId| program.ty(value).bytes();
-    let mut buffers: Vec<Buffer> = Vec::new();
-    for (index, &value) in body.arguments.iter().enumerate() {
-        let class = Class::of_argument(program, anatomy, index);
-        buffers.push(Buffer { holds: Holds::Argument(index), class, bytes: bytes(value), life: 0..steps });
-    }
+    let mut buffers = argument_buffers(program, anatomy, steps);
     for (index, class) in own_results(program, anatomy) {
-        let bytes = bytes(body.results[index]);
+        let bytes = program.ty(program.body().results[index]).bytes();
         buffers.push(Buffer { holds: Holds::Result(index), class, bytes, life: 0..steps });
     }
     buffers
+}
+
+pub(super) fn argument_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
+    let buffer = |(index, &value): (usize, &ValueId)| {
+        let class = Class::of_argument(program, anatomy, index);
+        Buffer { holds: Holds::Argument(index), class, bytes: program.ty(value).bytes(), life: 0..steps }
+    };
+    program.body().arguments.iter().enumerate().map(buffer).collect()
 }
 
 /// The results that take memory of their own, and for what: no argument is given up for them, and none
