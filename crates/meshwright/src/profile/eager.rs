@@ -4,10 +4,10 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::functions::{Function, Kept, function_of};
+use super::functions::{Function, Keeps, Kept, function_of};
 use super::memory::{Buffer, Class, Holds, Memory, Step, argument_buffers};
 use super::views::{Strides, contiguous, made, view};
-use crate::program::{Anatomy, Binary, Definition, Id, Op, OpId, Phase, Program, RegionId, ValueId};
+use crate::program::{Anatomy, Binary, Convolution, Definition, Id, Op, OpId, Phase, Program, RegionId, ValueId};
 
 pub(super) fn eager(program: &Program, anatomy: &Anatomy) -> Memory {
     let mut memory = region_memory(program, anatomy, program.body);
@@ -151,7 +151,8 @@ impl<'p> Engine<'p> {
             let maker = self.makers[self.sources[value.index()].index()];
             maker.is_some_and(|maker| Some(maker) != own && self.kernels[maker].pass == Pass::Backward)
         };
-        operation.op == Op::Binary(Binary::Add) && operation.operands.iter().any(is_foreign)
+        let is_backward = self.anatomy.phase(op) == Phase::Backward;
+        is_backward && operation.op == Op::Binary(Binary::Add) && operation.operands.iter().any(is_foreign)
     }
 
     /// The kernel of the op before, where both belong to the gradient of one op: they stand in the same place
@@ -199,11 +200,18 @@ impl<'p> Engine<'p> {
             }
             return true;
         }
+        let result = operation.results[0];
+        if self.function(op).is_some_and(|(function, _)| function.keeps == Keeps::InPlace)
+            && operation.op.is_elementwise()
+            && self.program.ty(operand) == self.program.ty(result)
+        {
+            self.sources[result.index()] = source;
+            return true;
+        }
         if own.is_some() && self.makers[source.index()] == own {
             return false;
         }
         let Some(strides) = view(self.program, op, &self.strides(operand)) else { return false };
-        let result = operation.results[0];
         self.sources[result.index()] = source;
         self.strides[result.index()] = Some(strides);
         true
@@ -214,7 +222,7 @@ impl<'p> Engine<'p> {
         let mut by_operand: FxHashMap<(PathId, ValueId), usize> = FxHashMap::default();
         for index in 0..self.kernels.len() {
             let kernel = &self.kernels[index];
-            let Some((Function { keeps: Some(kept), .. }, path)) = kernel.function else { continue };
+            let Some((Function { keeps: Keeps::Only(kept), .. }, path)) = kernel.function else { continue };
             match kernel.pass {
                 Pass::Forward | Pass::Again => {
                     let made = kernel.reads.iter().filter(|read| self.makers[read.index()].is_some());
@@ -326,19 +334,47 @@ impl<'p> Engine<'p> {
         }
     }
 
+    /// What a kernel needs besides its results while it runs.
     fn scratch_bytes(&self, kernel: &Kernel) -> usize {
-        let op = &self.program.ops[kernel.ops[0]];
-        let inner = op.regions.iter().map(|&region| match op.op {
-            Op::While | Op::Case | Op::If => region_memory(self.program, self.anatomy, region).temporary_bytes(),
-            // Functions of numbers need none.
-            _ => 0,
-        });
-        let inner = inner.max().unwrap_or(0);
-        let Some((function, _)) = kernel.function.filter(|_| kernel.pass == Pass::Backward) else { return inner };
-        let made = kernel.ops.iter().flat_map(|&op| &self.program.ops[op].results);
-        let largest = made.map(|&value| self.program.ty(value).bytes()).max().unwrap_or(0);
-        inner + function.backward_scratch * largest
+        let bytes = |values: &[ValueId]| values.iter().map(|&value| self.program.ty(value).bytes()).sum::<usize>();
+        let (mut made, mut most) = (0, 0);
+        for &op in &kernel.ops {
+            let operation = &self.program.ops[op];
+            let inner = operation.regions.iter().map(|&region| match operation.op {
+                Op::While | Op::Case | Op::If => region_memory(self.program, self.anatomy, region).temporary_bytes(),
+                // Functions of numbers need nothing.
+                _ => 0,
+            });
+            let scratch = match &operation.op {
+                // Operands are put in order for the kernel, and results back.
+                Op::Convolution(convolution) if !is_plain(self.program, op, convolution) => {
+                    bytes(&operation.operands).max(bytes(&operation.results))
+                }
+                _ => inner.max().unwrap_or(0),
+            };
+            // Ops of a function run one after the other.
+            if scratch > 0 {
+                made += bytes(&operation.results);
+                most = most.max(made + scratch);
+            }
+        }
+        let own = most.saturating_sub(made);
+        let has_function = matches!(kernel.pass, Pass::Backward | Pass::Update);
+        let Some((function, _)) = kernel.function.filter(|_| has_function) else { return own };
+        let results = kernel.ops.iter().flat_map(|&op| &self.program.ops[op].results);
+        let largest = results.map(|&value| self.program.ty(value).bytes()).max().unwrap_or(0);
+        own + function.scratch * largest
     }
+}
+
+/// Whether a convolution is a product of matrices as it stands: of single positions, none left out.
+fn is_plain(program: &Program, op: OpId, convolution: &Convolution) -> bool {
+    let operation = &program.ops[op];
+    let [kernel, output] = [program.shape(operation.operands[1]), program.shape(operation.results[0])];
+    let is_one = |shape: &[usize], dims: &[usize]| dims.iter().all(|&dim| shape[dim] == 1);
+    let steps = [&convolution.strides, &convolution.lhs_dilation, &convolution.rhs_dilation];
+    let is_single = is_one(kernel, &convolution.kernel_spatial) || is_one(output, &convolution.output_spatial);
+    is_single && steps.iter().all(|steps| steps.iter().all(|&step| step == 1))
 }
 
 /// For each value, whether it is written over an argument that the caller gives up for it.

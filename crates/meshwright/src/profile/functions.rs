@@ -7,13 +7,21 @@ use crate::program::Location;
 pub(super) struct Function {
     /// The last part of the scope, as PyTorch and JAX call it.
     pub(super) name: &'static str,
-    /// What the forward pass keeps for the backward pass; `None` where it is what the program reads.
-    pub(super) keeps: Option<&'static [Kept]>,
-    /// Buffers of the size of the operand that the backward pass needs while it runs.
-    pub(super) backward_scratch: usize,
+    pub(super) keeps: Keeps,
+    /// Buffers of the size of its largest value that it needs while it runs, but not in the forward pass.
+    pub(super) scratch: usize,
 }
 
-/// What a function keeps for its backward pass.
+/// What the forward pass of a function keeps for its backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// Whatever the program reads.
+    AsRead,
+    Only(&'static [Kept]),
+    /// There is no backward pass: it belongs to the update, and elementwise ops overwrite what they change.
+    InPlace,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     /// The largest of its operands that is no argument of the step.
@@ -29,44 +37,49 @@ pub(super) enum Kept {
 
 /// In the order of the alphabet. What is kept is what PyTorch's own functions keep (their derivatives are in
 /// `tools/autograd/derivatives.yaml` of PyTorch), measured in `tests/profile/torch.json`.
+#[rustfmt::skip]
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "attention", keeps: None, backward_scratch: 0 },
-    Function { name: "batch_norm", keeps: None, backward_scratch: 0 },
-    Function { name: "chunk", keeps: Some(&[]), backward_scratch: 0 },
-    Function { name: "convolution", keeps: None, backward_scratch: 0 },
+    // The divisor and the change, for one parameter at a time.
+    Function { name: "adam", keeps: Keeps::AsRead, scratch: 2 },
+    Function { name: "batch_norm", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "chunk", keeps: Keeps::Only(&[]), scratch: 0 },
+    Function { name: "clip", keeps: Keeps::InPlace, scratch: 0 },
+    Function { name: "convolution", keeps: Keeps::AsRead, scratch: 0 },
     // A log-softmax, whose result is kept, and the choice of the right ones, whose gradient is as large.
-    Function { name: "cross_entropy", keeps: Some(&[Kept::Alike]), backward_scratch: 1 },
+    Function { name: "cross_entropy", keeps: Keeps::Only(&[Kept::Alike]), scratch: 1 },
     // A mask of bools.
-    Function { name: "dropout", keeps: Some(&[Kept::PerElement(1)]), backward_scratch: 0 },
-    Function { name: "embedding", keeps: None, backward_scratch: 0 },
-    Function { name: "gelu", keeps: Some(&[Kept::Operand]), backward_scratch: 0 },
-    Function { name: "layer_norm", keeps: Some(&[Kept::Operand, Kept::PerRow(2)]), backward_scratch: 0 },
-    Function { name: "linear", keeps: None, backward_scratch: 0 },
-    Function { name: "log_softmax", keeps: Some(&[Kept::Result]), backward_scratch: 0 },
+    Function { name: "dropout", keeps: Keeps::Only(&[Kept::PerElement(1)]), scratch: 0 },
+    Function { name: "embedding", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "gelu", keeps: Keeps::Only(&[Kept::Operand]), scratch: 0 },
+    Function { name: "layer_norm", keeps: Keeps::Only(&[Kept::Operand, Kept::PerRow(2)]), scratch: 0 },
+    Function { name: "linear", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "log_softmax", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
     // The positions of the largest are numbers of 64 bits.
-    Function { name: "max_pool", keeps: Some(&[Kept::Operand, Kept::PerElement(8)]), backward_scratch: 0 },
-    Function { name: "relu", keeps: Some(&[Kept::Result]), backward_scratch: 0 },
+    Function { name: "max_pool", keeps: Keeps::Only(&[Kept::Operand, Kept::PerElement(8)]), scratch: 0 },
+    Function { name: "relu", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
     // Written out by PyTorch itself: the scaled operand is kept for the gradient of the scale.
-    Function { name: "rms_norm", keeps: Some(&[Kept::Operand, Kept::Alike, Kept::PerRow(1)]), backward_scratch: 1 },
-    Function { name: "sigmoid", keeps: Some(&[Kept::Result]), backward_scratch: 0 },
-    Function { name: "silu", keeps: Some(&[Kept::Operand]), backward_scratch: 0 },
-    Function { name: "softmax", keeps: Some(&[Kept::Result]), backward_scratch: 0 },
-    Function { name: "tanh", keeps: Some(&[Kept::Result]), backward_scratch: 0 },
+    Function { name: "rms_norm", keeps: Keeps::Only(&[Kept::Operand, Kept::Alike, Kept::PerRow(1)]), scratch: 1 },
+    Function { name: "sgd", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "sigmoid", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
+    Function { name: "silu", keeps: Keeps::Only(&[Kept::Operand]), scratch: 0 },
+    Function { name: "softmax", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
+    Function { name: "tanh", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
 ];
 
-/// The function that an op is part of, and the path of the scope up to it, where there is one.
+/// The function of that name.
+pub(super) fn function(name: &str) -> Option<&'static Function> {
+    let index = FUNCTIONS.binary_search_by(|function| function.name.cmp(name)).ok()?;
+    Some(&FUNCTIONS[index])
+}
+
+/// The function that an op is part of, and the path of its scope, where there is one: the innermost scope
+/// around the op is called as it is.
 pub(super) fn function_of(location: &Location) -> Option<(&'static Function, String)> {
-    let mut path = String::new();
-    for part in location.scope.split('/') {
-        // Tracing and differentiation put words around names: `transpose(jvp(gelu))`.
-        let inner = part.rsplit('(').next().unwrap_or(part).trim_end_matches(')');
-        path.push_str(inner);
-        path.push('/');
-        if let Ok(index) = FUNCTIONS.binary_search_by(|function| function.name.cmp(inner)) {
-            return Some((&FUNCTIONS[index], path));
-        }
-    }
-    None
+    // Tracing and differentiation put words around names: `transpose(jvp(gelu))`.
+    let bare = |part: &'_ str| part.rsplit('(').next().unwrap_or(part).trim_end_matches(')').to_owned();
+    let (scope, _) = location.scope.rsplit_once('/')?;
+    let path: Vec<String> = scope.split('/').map(bare).collect();
+    Some((function(path.last()?)?, path.join("/")))
 }
 
 #[cfg(test)]

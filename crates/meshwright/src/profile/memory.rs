@@ -135,17 +135,23 @@ impl Memory {
 
     /// The most bytes besides arguments and results.
     pub fn temporary_bytes(&self) -> usize {
-        self.made_bytes(|_| true)
-    }
-
-    /// The most bytes besides arguments and results during some phases.
-    pub fn phase_bytes(&self, phases: &[Phase]) -> usize {
-        self.made_bytes(|step| phases.contains(&self.steps[step].phase))
-    }
-
-    fn made_bytes(&self, counts: impl Fn(usize) -> bool) -> usize {
         let is_made = |buffer: &Buffer| matches!(buffer.holds, Holds::Made(_) | Holds::Scratch(_));
-        largest(&self.over_time(is_made), counts)
+        largest(&self.over_time(is_made), |_| true)
+    }
+
+    /// The most bytes besides arguments until the backward pass is over: activations, gradients, scratch.
+    pub fn forward_backward_bytes(&self) -> usize {
+        largest(&self.over_time(is_no_argument), |step| step < self.update_start())
+    }
+
+    /// The most bytes besides arguments from then on: gradients, and what the optimizer needs.
+    pub fn update_bytes(&self) -> usize {
+        largest(&self.over_time(is_no_argument), |step| step >= self.update_start())
+    }
+
+    /// The step after the last one of the backward pass. Statistics may be updated before.
+    fn update_start(&self) -> usize {
+        self.steps.iter().rposition(|step| step.phase != Phase::Update).map_or(0, |last| last + 1)
     }
 
     /// What the forward pass keeps for the backward pass.
@@ -153,6 +159,10 @@ impl Memory {
         let saved = self.buffers.iter().filter(|buffer| buffer.class == Class::Activations);
         saved.map(|buffer| buffer.bytes).sum()
     }
+}
+
+fn is_no_argument(buffer: &Buffer) -> bool {
+    !matches!(buffer.holds, Holds::Argument(_))
 }
 
 fn largest(timeline: &[ByClass], counts: impl Fn(usize) -> bool) -> usize {
