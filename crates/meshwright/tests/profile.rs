@@ -61,8 +61,52 @@ const LARGEST_WORK_ERROR: f64 = 0.05;
 /// Convolutions of small images, and long sequences, are farther off.
 const NEAR_WORK: f64 = 0.02;
 
+/// Attention is one op in PyTorch as it is in the models; where it is written out, there is no telling how.
+#[test]
+fn memory_op_by_op_is_what_pytorch_allocates() {
+    let rows = torch_rows();
+    assert!(rows.len() > 20, "{} rows", rows.len());
+    for row in rows {
+        let program = program(&row);
+        let found = profile(&program, MemoryModel::Eager);
+        let memory = &found.memory;
+        check(&row, "saved_activation_bytes", memory.saved_activation_bytes(), number(&row, "saved_activation_bytes"));
+        let forward_backward = number(&row, "forward_backward_peak_bytes");
+        check(&row, "forward_backward_peak_bytes", memory.forward_backward_bytes(), forward_backward);
+        let update = number(&row, "parameter_bytes") + number(&row, "optimizer_peak_bytes");
+        check(&row, "optimizer_peak_bytes", memory.update_bytes(), update);
+    }
+}
+
+#[test]
+fn products_of_matrices_are_those_that_pytorch_counts() {
+    for row in torch_rows() {
+        let program = program(&row);
+        let found = profile(&program, MemoryModel::Eager);
+        assert_eq!(found.flops(found.work(None)), number(&row, "flops"), "{}", row["name"]);
+    }
+}
+
+/// Statistics of a few numbers are not the same.
+const NEAR_PYTORCH: f64 = 0.0005;
+
+#[track_caller]
+fn check(row: &Value, key: &str, found: usize, expected: f64) {
+    let error = found as f64 / expected - 1.0;
+    assert!(error.abs() <= NEAR_PYTORCH, "{} of {}: {found} instead of {expected}", key, row["name"]);
+}
+
+fn torch_rows() -> Vec<Value> {
+    let is_whole = |row: &Value| row["attention"] != "plain";
+    rows_of("torch.json").into_iter().filter(is_whole).collect()
+}
+
 fn rows() -> Vec<Value> {
-    let text = std::fs::read_to_string(root().join("tests/profile/xla.json")).expect("what XLA said");
+    rows_of("xla.json")
+}
+
+fn rows_of(file: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(root().join("tests/profile").join(file)).expect("what was measured");
     let record: Value = serde_json::from_str(&text).expect("JSON");
     record["rows"].as_array().expect("rows").clone()
 }
