@@ -39,19 +39,39 @@ struct Engine<'p> {
 
 impl Engine<'_> {
     fn memory(&self, region: RegionId) -> Memory {
+        let moments: Vec<Vec<Moment>> = self.kernels.list.iter().map(|kernel| self.moments(kernel)).collect();
+        // When each kernel starts, and when all are done.
+        let mut starts = vec![0];
+        for moments in &moments {
+            starts.push(starts[starts.len() - 1] + moments.len());
+        }
         let overwritten = overwritten(self.program, region);
         let mut memory = Memory::default();
-        for (index, kernel) in self.kernels.list.iter().enumerate() {
+        for (index, (kernel, moments)) in self.kernels.list.iter().zip(&moments).enumerate() {
             let before = memory.buffers.len();
-            let made =
-                kernel.ops.iter().flat_map(|&op| self.program.ops[op].results.iter().map(move |&value| (op, value)));
-            let kept = made.filter(|(_, value)| !overwritten[value.index()]);
-            memory.buffers.extend(kept.filter_map(|(op, value)| self.buffer(index, op, value)));
+            for (time, moment) in (starts[index]..).zip(moments) {
+                let made = moment
+                    .ops
+                    .iter()
+                    .flat_map(|&op| self.program.ops[op].results.iter().map(move |&value| (op, value)));
+                let own = made.filter(|(_, value)| !overwritten[value.index()]);
+                memory.buffers.extend(own.filter_map(|(op, value)| self.buffer(time, op, value, &starts)));
+            }
             let bytes_written = memory.buffers[before..].iter().map(|buffer| buffer.bytes).sum();
-            memory.buffers.extend(self.own_buffers(index));
-            let bytes_read = self.bytes(&kernel.reads);
-            memory.steps.push(Step { op: last_op(kernel), phase: kernel.pass.phase(), bytes_read, bytes_written });
+            let (op, phase, bytes_read) = (last_op(kernel), kernel.pass.phase(), self.bytes(&kernel.reads));
+            let holds = Holds::Scratch(op);
+            let class = if kernel.pass == Pass::Forward { Class::Activations } else { Class::Temporaries };
+            let life = starts[index]..starts[kernel.kept_until + 1];
+            memory.buffers.push(Buffer { holds, class, bytes: kernel.kept_bytes, life });
+            for (time, moment) in (starts[index]..).zip(moments) {
+                let (class, bytes) = (Class::Temporaries, moment.scratch);
+                memory.buffers.push(Buffer { holds, class, bytes, life: time..time + 1 });
+                let is_last = time + 1 == starts[index + 1];
+                let [bytes_read, bytes_written] = if is_last { [bytes_read, bytes_written] } else { [0; 2] };
+                memory.steps.push(Step { op, phase, bytes_read, bytes_written });
+            }
         }
+        memory.buffers.retain(|buffer| buffer.bytes > 0);
         memory
     }
 
@@ -60,58 +80,65 @@ impl Engine<'_> {
     }
 
     /// The buffer of what a kernel makes, where somebody reads it.
-    fn buffer(&self, index: usize, op: OpId, value: ValueId) -> Option<Buffer> {
+    fn buffer(&self, time: usize, op: OpId, value: ValueId, starts: &[usize]) -> Option<Buffer> {
         let readers = &self.readers[value.index()];
-        let end = self.kernels.list.len();
         let last = *readers.iter().max()?;
-        let phases = readers.iter().filter_map(|&reader| Some(self.kernels.list.get(reader)?.pass.phase()));
-        let class = Class::of_made(self.kernels.list[index].pass.phase(), phases);
-        let bytes = self.program.ty(value).bytes();
-        Some(Buffer { holds: Holds::Made(op), class, bytes, life: index..(last + 1).min(end) })
+        let phase = |&reader: &usize| Some(self.kernels.list.get(reader)?.pass.phase());
+        let class = Class::of_made(self.anatomy.phase(op), readers.iter().filter_map(phase));
+        let end = starts[(last + 1).min(starts.len() - 1)];
+        Some(Buffer { holds: Holds::Made(op), class, bytes: self.program.ty(value).bytes(), life: time..end })
     }
 
-    /// What a kernel keeps besides values of the program, and what it needs while it runs.
-    fn own_buffers(&self, index: usize) -> impl Iterator<Item = Buffer> {
-        let kernel = &self.kernels.list[index];
-        let holds = Holds::Scratch(last_op(kernel));
-        let is_saved = kernel.pass == Pass::Forward;
-        let class = if is_saved { Class::Activations } else { Class::Temporaries };
-        let kept = Buffer { holds, class, bytes: kernel.kept_bytes, life: index..kernel.kept_until + 1 };
-        let bytes = self.scratch_bytes(kernel);
-        let scratch = Buffer { holds, class: Class::Temporaries, bytes, life: index..index + 1 };
-        [kept, scratch].into_iter().filter(|buffer| buffer.bytes > 0)
-    }
-
-    /// What a kernel needs besides its results while it runs.
-    fn scratch_bytes(&self, kernel: &Kernel) -> usize {
-        let (mut made, mut most) = (0, 0);
+    /// The moments of a kernel, at least one: at each, some of its ops have run and it needs some scratch.
+    fn moments(&self, kernel: &Kernel) -> Vec<Moment> {
+        let mut moments = vec![Moment::default()];
         for &op in &kernel.ops {
             let operation = &self.program.ops[op];
-            let inner = operation.regions.iter().map(|&region| match operation.op {
-                Op::While | Op::Case | Op::If => region_memory(self.program, self.anatomy, region).temporary_bytes(),
-                // Functions of numbers need nothing.
-                _ => 0,
-            });
-            let scratch = match &operation.op {
-                // Operands are put in order for the kernel, and results back.
+            let scratches = match &operation.op {
+                // Operands are put in order for the kernel, then results back.
                 Op::Convolution(convolution) if !is_plain(self.program, op, convolution) => {
-                    self.bytes(&operation.operands).max(self.bytes(&operation.results))
+                    vec![self.bytes(&operation.operands), self.bytes(&operation.results)]
                 }
-                _ => inner.max().unwrap_or(0),
+                Op::While | Op::Case | Op::If => {
+                    let inner =
+                        |&region: &RegionId| region_memory(self.program, self.anatomy, region).temporary_bytes();
+                    vec![operation.regions.iter().map(inner).max().unwrap_or(0)]
+                }
+                // All others work with what they read and make.
+                _ => Vec::new(),
             };
+            let mut open = moments.pop().unwrap_or_default();
+            open.ops.push(op);
+            moments.push(open);
             // Ops of a function run one after the other.
-            if scratch > 0 {
-                made += self.bytes(&operation.results);
-                most = most.max(made + scratch);
+            for scratch in scratches {
+                let open = moments.len() - 1;
+                if moments[open].scratch > 0 {
+                    moments.push(Moment { ops: Vec::new(), scratch });
+                } else {
+                    moments[open].scratch = scratch;
+                }
             }
         }
-        let own = most.saturating_sub(made);
-        let has_function = matches!(kernel.pass, Pass::Backward | Pass::Update);
-        let Some((function, _)) = kernel.function.filter(|_| has_function) else { return own };
-        let results = kernel.ops.iter().flat_map(|&op| &self.program.ops[op].results);
-        let largest = results.map(|&value| self.program.ty(value).bytes()).max().unwrap_or(0);
-        own + function.scratch * largest
+        let scratch = self.function_scratch(kernel);
+        moments.iter_mut().for_each(|moment| moment.scratch += scratch);
+        moments
     }
+
+    fn function_scratch(&self, kernel: &Kernel) -> usize {
+        let has_scratch = matches!(kernel.pass, Pass::Backward | Pass::Update);
+        let Some((function, _)) = kernel.function.filter(|_| has_scratch) else { return 0 };
+        let results = kernel.ops.iter().flat_map(|&op| &self.program.ops[op].results);
+        function.scratch * results.map(|&value| self.program.ty(value).bytes()).max().unwrap_or(0)
+    }
+}
+
+/// A time in which a kernel needs other memory than in the next.
+#[derive(Debug, Default)]
+struct Moment {
+    /// The ops that run by then, and not before.
+    ops: Vec<OpId>,
+    scratch: usize,
 }
 
 /// The op that a kernel ends with.

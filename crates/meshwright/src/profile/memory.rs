@@ -44,6 +44,13 @@ pub enum Holds {
     Scratch(OpId),
 }
 
+impl Buffer {
+    /// Whether it is none of the step's arguments and results.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self.holds, Holds::Made(_) | Holds::Scratch(_))
+    }
+}
+
 /// What memory is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -135,8 +142,7 @@ impl Memory {
 
     /// The most bytes besides arguments and results.
     pub fn temporary_bytes(&self) -> usize {
-        let is_made = |buffer: &Buffer| matches!(buffer.holds, Holds::Made(_) | Holds::Scratch(_));
-        largest(&self.over_time(is_made), |_| true)
+        largest(&self.over_time(Buffer::is_temporary), |_| true)
     }
 
     /// The most bytes besides arguments until the backward pass is over: activations, gradients, scratch.

@@ -10,11 +10,13 @@ mod kernels;
 mod make;
 mod memory;
 mod modules;
+mod symbolic;
 mod views;
 
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
 pub use modules::Module;
+pub use symbolic::{Polynomial, SymbolicProfile};
 
 use std::borrow::Cow;
 use std::ops::Range;
