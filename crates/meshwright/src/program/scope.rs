@@ -9,16 +9,23 @@ impl Location {
         scope_parts(&self.scope)
     }
 
-    /// The modules around the op, outermost first: the parts of its scope but for its own name and for what
-    /// loops and recomputation put between.
+    /// The modules around the op, outermost first: the parts of its scope but for its own name, where tracing
+    /// has put that last, and for what loops and recomputation put between.
     pub fn modules(&self) -> Vec<&str> {
         let mut parts = scope_parts(&self.scope);
-        parts.pop();
+        if is_traced(&self.scope) {
+            parts.pop();
+        }
         parts.retain(|part| !PUT_BETWEEN.contains(part));
         // A loop over a module names it again inside.
         parts.dedup();
         parts
     }
+}
+
+/// Whether a scope comes from JAX, which begins with the function that was traced and ends with the op's own name.
+fn is_traced(scope: &str) -> bool {
+    scope.starts_with("jit(") || scope.starts_with("pjit(")
 }
 
 /// What JAX calls parts of loops, branches and recomputed functions.
