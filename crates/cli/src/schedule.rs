@@ -21,10 +21,10 @@ use crate::table::count;
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleArguments {
     /// Axes of the mesh and their sizes, such as `data=2,model=4`
-    #[arg(long, value_name = "AXES", requires = "tactics")]
+    #[arg(long, value_name = "AXES")]
     mesh: String,
     /// TOML file of tactics, or `-` for standard input
-    #[arg(long, value_name = "FILE", requires = "mesh")]
+    #[arg(long, value_name = "FILE")]
     tactics: PathBuf,
 }
 

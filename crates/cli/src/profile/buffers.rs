@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use meshwright::profile::{Buffer, Class, Holds};
-use meshwright::program::{OpId, Type};
+use meshwright::program::{OpId, Program, Type};
 
-use super::{Summary, op_place};
+use super::{Summary, module_path, op_place};
 use crate::names::collapse;
 use crate::place::{op_name, short_type};
 
@@ -35,13 +35,23 @@ impl Summary<'_> {
         let mut kinds: Vec<Kind> = Vec::new();
         let mut known: BTreeMap<(String, String, Class), usize> = BTreeMap::new();
         for buffer in self.buffers_at_peak() {
-            let (name, ty) = (collapse(&self.buffer_name(buffer)), self.buffer_type(buffer));
+            let (name, ty) = (self.kind_name(buffer), self.buffer_type(buffer));
             let index = *known.entry((name.clone(), ty.clone(), buffer.class)).or_insert(kinds.len());
-            if index == kinds.len() {
-                kinds.push(Kind { name, ty, class: buffer.class, count: 0, bytes: 0 });
+            match kinds.get_mut(index) {
+                Some(kind) => {
+                    kind.name = name;
+                    kind.count += 1;
+                    kind.bytes += buffer.bytes;
+                }
+                // One alone keeps its numbers.
+                None => kinds.push(Kind {
+                    name: self.buffer_name(buffer),
+                    ty,
+                    class: buffer.class,
+                    count: 1,
+                    bytes: buffer.bytes,
+                }),
             }
-            kinds[index].count += 1;
-            kinds[index].bytes += buffer.bytes;
         }
         kinds.sort_by_key(|kind| std::cmp::Reverse(kind.bytes));
         kinds
@@ -49,17 +59,23 @@ impl Summary<'_> {
 
     /// The name of an argument or result, or the op that made it and where.
     pub(super) fn buffer_name(&self, buffer: &Buffer) -> String {
-        let program = self.program();
-        let made = |op: OpId| {
-            let place = op_place(program, op).map(|place| format!("{place} ")).unwrap_or_default();
-            format!("{place}{}", op_name(program, op))
-        };
+        let made = |op: OpId| made_name(self.program(), op, op_place(self.program(), op));
         match buffer.holds {
             Holds::Argument(index) => self.argument_names[index].clone(),
             Holds::Result(index) => self.result_names[index].clone(),
             Holds::Made(op) => made(op),
             Holds::Scratch(op) => format!("{} scratch", made(op)),
         }
+    }
+
+    /// The same without the numbers of layers.
+    fn kind_name(&self, buffer: &Buffer) -> String {
+        let Holds::Made(op) = buffer.holds else { return collapse(&self.buffer_name(buffer)) };
+        let place = match module_path(self.program(), op) {
+            Some(path) => Some(path.split('.').map(without_number).collect::<Vec<_>>().join(".")),
+            None => op_place(self.program(), op),
+        };
+        made_name(self.program(), op, place)
     }
 
     /// The type of what is in a buffer, where it is one value.
@@ -74,8 +90,22 @@ impl Summary<'_> {
         ty.map(short_type).unwrap_or_default()
     }
 
+    /// A buffer holds the only result of an op, if in another form, or one of its results.
     fn made_type(&self, op: OpId, bytes: usize) -> Option<&Type> {
-        let results = &self.program().ops[op].results;
-        results.iter().map(|&value| self.program().ty(value)).find(|ty| ty.bytes() == bytes)
+        match self.program().ops[op].results.as_slice() {
+            &[value] => Some(self.program().ty(value)),
+            results => results.iter().map(|&value| self.program().ty(value)).find(|ty| ty.bytes() == bytes),
+        }
     }
+}
+
+fn made_name(program: &Program, op: OpId, place: Option<String>) -> String {
+    let place = place.map(|place| format!("{place} ")).unwrap_or_default();
+    format!("{place}{}", op_name(program, op))
+}
+
+/// Modules are numbered alike whether a number stands alone or ends their name.
+fn without_number(part: &str) -> String {
+    let stem = part.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    if stem.len() < part.len() { format!("{stem}*") } else { part.to_owned() }
 }

@@ -1,16 +1,15 @@
 //! Memory over time as a picture of letters.
 
-use meshwright::program::Phase;
 use unicode_width::UnicodeWidthStr;
 
-use super::phase_name;
 use crate::table::size;
 
-/// What is drawn: bytes while each step runs, and in which phase it is.
+/// What is drawn: bytes over the columns.
 pub(super) struct Chart<'a> {
     /// As many as there are columns in the picture, each the most of the steps that it stands for.
     pub(super) columns: &'a [usize],
-    pub(super) phases: &'a [Phase],
+    /// The parts of a step, each with as many columns; none where the step has no parts.
+    pub(super) parts: &'a [(&'static str, usize)],
     /// What is there all the time.
     pub(super) resident: usize,
     /// The column of the peak, and what there is to say of it.
@@ -39,16 +38,15 @@ impl Chart<'_> {
             text.truncate(text.trim_end().len());
             text.push('\n');
         }
-        text + &below(&self.phase_line()) + &below(&self.peak_line())
+        text + &below(&self.part_line()) + &below(&self.peak_line())
     }
 
-    /// The name of each phase where it begins, as far as there is room.
-    fn phase_line(&self) -> String {
+    /// The name of each part where it begins, as far as there is room.
+    fn part_line(&self) -> String {
         let mut line = String::new();
-        for run in self.phases.chunk_by(|left, right| left == right) {
+        for &(name, columns) in self.parts {
             let begin = if line.is_empty() { "" } else { "│" };
-            let cells = format!("{begin}{}", phase_name(run[0]));
-            line.extend(cells.chars().chain(std::iter::repeat('╌')).take(run.len()));
+            line.extend(begin.chars().chain(name.chars()).chain(std::iter::repeat('╌')).take(columns));
         }
         line
     }
@@ -83,19 +81,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_shows_what_stays_the_phases_and_the_peak() {
+    fn a_chart_shows_what_stays_the_parts_and_the_peak() {
         let columns = [30, 45, 60, 48, 36, 30, 30, 30, 30, 30, 30, 30];
-        let mut phases = [Phase::Forward; 12];
-        phases[2..].fill(Phase::Backward);
-        let chart = Chart { columns: &columns, phases: &phases, resident: 30, peak: 2, caption: "here" };
+        let parts = [("forward", 3), ("backward", 9)];
+        let chart = Chart { columns: &columns, parts: &parts, resident: 30, peak: 2, caption: "here" };
         let expected = "
      60 B   █
-            █▆
-           ▄██▅
+           ▄█▆
+           ███▅
           ░░░░░░░░░░░░
           ░░░░░░░░░░░░
       0 B ░░░░░░░░░░░░
-          fo│backward╌
+          for│backward
             ▲ here
 ";
         assert_eq!(chart.draw(), expected.trim_start_matches('\n'));

@@ -24,7 +24,7 @@ impl Summary<'_> {
             "memory_model": memory_model_name(profile.memory_model),
             "mesh": self.devices.as_ref().map(|devices| &devices.mesh),
             "devices": self.devices.as_ref().map_or(1, |devices| devices.count),
-            "flops": self.flops(None),
+            "flops": number(self.flops(None)),
             "parameters": profile.parameters(),
             "parameter_bytes": self.parameter_bytes(),
             "argument_bytes": profile.argument_bytes(),
@@ -50,11 +50,11 @@ impl Summary<'_> {
         let records = || self.profile.ops.iter().filter(|record| record.phase == phase);
         let work = self.profile.work(Some(phase));
         json!({
-            "flops": self.profile.flops(work),
-            "matrix_flops": work.matrix,
+            "flops": number(self.profile.flops(work)),
+            "matrix_flops": number(work.matrix),
             "ops": records().count(),
-            "bytes_read": records().map(|record| record.bytes_read).sum::<f64>(),
-            "bytes_written": records().map(|record| record.bytes_written).sum::<f64>(),
+            "bytes_read": number(records().map(|record| record.bytes_read).sum()),
+            "bytes_written": number(records().map(|record| record.bytes_written).sum()),
             "peak_bytes": self.profile.memory.phase_bytes(&[phase]),
         })
     }
@@ -99,10 +99,10 @@ impl Summary<'_> {
 
     fn module_json(&self, module: &Module, depth: usize) -> Value {
         let inner = if depth > 0 { module.modules.as_slice() } else { &[] };
-        let phase = |phase| self.profile.flops(module.work(phase));
+        let phase = |phase| number(self.profile.flops(module.work(phase)));
         json!({
             "name": module.name,
-            "flops": self.profile.flops(module.total_work()),
+            "flops": number(self.profile.flops(module.total_work())),
             "forward_flops": phase(Phase::Forward),
             "backward_flops": phase(Phase::Backward),
             "update_flops": phase(Phase::Update),
@@ -120,4 +120,10 @@ fn memory_model_name(model: MemoryModel) -> &'static str {
         MemoryModel::Fused => "fused",
         MemoryModel::Eager => "eager",
     }
+}
+
+/// Counts are whole numbers, and are written as such as long as they are exact.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    if value.fract() == 0.0 && (0.0..=EXACT).contains(&value) { json!(value as u64) } else { json!(value) }
 }

@@ -6,6 +6,7 @@ mod json;
 mod text;
 mod tree;
 
+use std::path::Path;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -28,7 +29,8 @@ use crate::tensors::names;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 // Other commands must be told how a model is laid out; here that is left to the user.
-#[command(mut_arg("mesh", |mesh| mesh.required(false)), mut_arg("tactics", |tactics| tactics.required(false)))]
+#[command(mut_arg("mesh", |mesh| mesh.required(false).requires("tactics")))]
+#[command(mut_arg("tactics", |tactics| tactics.required(false).requires("mesh")))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
@@ -120,7 +122,7 @@ impl<'p> Summary<'p> {
         let seconds = started.elapsed().as_secs_f64();
         let (timeline, peak_step) = (profile.memory.timeline(), profile.memory.peak_step());
         Summary {
-            name: arguments.model.model.display().to_string(),
+            name: file_name(&arguments.model.model),
             devices,
             profile,
             argument_names: names("argument", program.arguments.iter().map(|argument| argument.name.as_str())),
@@ -172,6 +174,11 @@ impl<'p> Summary<'p> {
         let stretch = |point: usize| point * totals.len() / count..(point + 1) * totals.len() / count;
         (0..count).map(|point| totals[stretch(point)].iter().copied().max().unwrap_or(0)).collect()
     }
+}
+
+/// A file is known by its name, wherever it is.
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).display().to_string()
 }
 
 const PHASES: [Phase; 3] = [Phase::Forward, Phase::Backward, Phase::Update];

@@ -1,6 +1,6 @@
 //! The summary as people read it.
 
-use meshwright::profile::Module;
+use meshwright::profile::Step;
 use meshwright::program::Phase;
 
 use super::chart::{Chart, MARGIN};
@@ -12,16 +12,20 @@ use crate::table::{Table, bar, count, counted, flops, paragraph, size};
 /// Columns from which there is room for pictures in tables.
 const PICTURES: usize = 60;
 
+/// Columns from which there is room for every phase.
+const WIDE: usize = 100;
+
 /// A picture that is wider says no more.
 const WIDEST_CHART: usize = 120;
 
 impl Summary<'_> {
     pub(super) fn to_text(&self, width: usize, depth: usize, buffers: Option<usize>) -> String {
-        let mut text = self.verdict() + "\n" + &self.memory(width) + &self.phases(width) + &self.chart(width);
-        if let Some(shown) = buffers {
-            text += &self.buffers(shown, width);
-        }
-        text + &self.tree(depth, width)
+        let buffers = match buffers {
+            Some(shown) => self.buffers(shown, width),
+            None => "`--buffers 10` shows what is there at the peak.\n\n".to_owned(),
+        };
+        let tables = [self.memory(width), self.phases(width), self.chart(width), buffers, self.tree(depth, width)];
+        self.verdict() + "\n" + &tables.concat()
     }
 
     /// All in one line.
@@ -52,7 +56,10 @@ impl Summary<'_> {
     }
 
     fn phases(&self, width: usize) -> String {
-        let mut table = Table::new(&["phase", "operations", "share", "ops", "memory besides"]);
+        if self.profile.ops.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new(&["phase", "operations", "share", "ops", "temporary"]);
         let total = self.flops(None);
         for phase in PHASES {
             let ops = self.profile.ops.iter().filter(|record| record.phase == phase).count();
@@ -62,40 +69,43 @@ impl Summary<'_> {
                 table.row([name, flops(work), share(work, total), count(ops), size(made)]);
             }
         }
-        let mut words = "Memory besides is the most that there is besides arguments and results.".to_owned();
+        let mut words = "Temporary memory is all but arguments and results, at its most.".to_owned();
         match self.profile.memory.saved_activation_bytes() {
             0 => {}
-            saved => words += &format!(" {} of it are kept from forward to backward.", size(saved)),
+            saved => words += &format!(" Forward keeps {} for backward.", size(saved)),
         }
         table.render(width) + "\n" + &paragraph(&words, "", "", width) + "\n"
     }
 
     fn chart(&self, width: usize) -> String {
-        let (Some(peak), steps) = (self.peak_step, self.timeline.len()) else { return String::new() };
-        let columns = width.min(WIDEST_CHART).saturating_sub(MARGIN + 1).max(1);
-        // A step may be several columns wide, or a column several steps.
-        let first = |column: usize| column * steps / columns;
-        let past = |column: usize| ((column + 1) * steps / columns).max(first(column) + 1);
+        // What is one loop, or nothing at all, has no course of time to show.
+        let Some(peak) = self.peak_step.filter(|_| self.timeline.len() > 1) else { return String::new() };
+        let columns = Columns { steps: self.timeline.len(), count: width.min(WIDEST_CHART).saturating_sub(MARGIN + 1) };
         let bytes = |step: usize| self.timeline[step].iter().sum::<usize>();
-        let most = |column: usize| (first(column)..past(column)).map(bytes).max().unwrap_or(0);
-        let op = self.profile.memory.steps[peak].op;
-        let place = op_place(self.program(), op).map(|place| format!(" in {place}")).unwrap_or_default();
-        let phase = phase_name(self.profile.memory.steps[peak].phase);
+        let most = |column: usize| columns.steps_of(column).map(bytes).max().unwrap_or(0);
+        let step = &self.profile.memory.steps[peak];
+        let place = op_place(self.program(), step.op).map(|place| format!(" at {place}")).unwrap_or_default();
         let chart = Chart {
-            columns: &(0..columns).map(most).collect::<Vec<_>>(),
-            phases: &(0..columns).map(|column| self.main_phase(first(column)..past(column))).collect::<Vec<_>>(),
+            columns: &(0..columns.count).map(most).collect::<Vec<_>>(),
+            parts: &self.parts(&columns),
             resident: self.resident_bytes(),
-            peak: (0..columns).find(|&column| past(column) > peak).unwrap_or(0),
-            caption: &format!("peak: {phase}, {}{place}", op_name(self.program(), op)),
+            peak: columns.of_step(peak),
+            caption: &format!("peak: {}, {}{place}", phase_name(step.phase), op_name(self.program(), step.op)),
         };
-        format!("memory over {}, ░ for arguments and results\n{}\n", counted(steps, "step"), chart.draw())
+        format!("memory over {}, ░ for arguments and results\n{}\n", counted(columns.steps, "step"), chart.draw())
     }
 
-    /// The phase of most of some steps.
-    fn main_phase(&self, steps: std::ops::Range<usize>) -> Phase {
-        let number =
-            |phase: &Phase| self.profile.memory.steps[steps.clone()].iter().filter(|step| step.phase == *phase).count();
-        PHASES.into_iter().max_by_key(|phase| (number(phase), std::cmp::Reverse(*phase))).unwrap_or(Phase::Forward)
+    /// Where in the picture the phases are. Updates may begin before the backward pass has come to its end.
+    fn parts(&self, columns: &Columns) -> Vec<(&'static str, usize)> {
+        let steps = &self.profile.memory.steps;
+        let Some(last) = steps.iter().rposition(|step| step.phase == Phase::Backward) else {
+            return Vec::new();
+        };
+        let first = backward_begins(steps);
+        let is_mixed = steps[first..=last].iter().any(|step| step.phase == Phase::Update);
+        let backward = if is_mixed { "backward and update" } else { "backward" };
+        let [begin, end] = [first, last + 1].map(|step| columns.of_step(step));
+        vec![("forward", begin), (backward, end - begin), ("update", columns.count - end)]
     }
 
     /// What is there at the peak, like ones told once.
@@ -121,22 +131,16 @@ impl Summary<'_> {
     }
 
     fn tree(&self, depth: usize, width: usize) -> String {
-        let rows = rows(&self.profile.modules, depth, &|work| self.profile.flops(work));
-        let mut table = Table::new(&["module", "parameters", "forward", "backward", "share", "kept"]);
-        let total = self.flops(None);
-        for row in &rows {
-            table.row(cells(row, total));
-        }
-        if depth > 0 && rows.len() > 1 {
-            let outside = outside(&self.profile.modules);
-            if outside.ops > 0 {
-                let work = |phase| flops(self.profile.flops(outside.work(phase)));
-                let share = share(self.profile.flops(outside.total_work()), total);
-                let (forward, backward) = (work(Phase::Forward), work(Phase::Backward));
-                let (parameters, kept) = (count(outside.parameters), size(outside.saved_activation_bytes));
-                table.row(["  (no module)".to_owned(), parameters, forward, backward, share, kept]);
-            }
-        }
+        let mut rows = rows(&self.profile.modules, depth, &|work| self.profile.flops(work));
+        rows.retain(|row| row.level == 0 || !row.is_empty());
+        let is_wide = width >= WIDE;
+        let heading: &[&str] = if is_wide {
+            &["module", "parameters", "forward", "backward", "update", "share", "kept for backward"]
+        } else {
+            &["module", "parameters", "forward", "backward", "share", "kept"]
+        };
+        let mut table = Table::new(heading);
+        rows.iter().for_each(|row| table.row(cells(row, self.flops(None), is_wide)));
         let mut text = table.render(width);
         if rows.iter().any(|row| row.count > 1) {
             let words = "Where a row stands for several modules, numbers in it and below it are those of each.";
@@ -146,21 +150,26 @@ impl Summary<'_> {
     }
 }
 
-fn cells(row: &Row, total: f64) -> [String; 6] {
+fn cells(row: &Row, total: f64, is_wide: bool) -> Vec<String> {
     let times = if row.count > 1 { format!(" ×{}", count(row.count)) } else { String::new() };
-    [
+    let mut cells = vec![
         format!("{}{}{times}", "  ".repeat(row.level), row.name),
         shown(row.parameters, |number| count(number as usize)),
         shown(row.forward, flops),
         shown(row.backward, flops),
-        share(row.flops.most, total),
-        shown(row.saved_activation_bytes, |bytes| size(bytes as usize)),
-    ]
+    ];
+    cells.extend(is_wide.then(|| shown(row.update, flops)));
+    cells.push(share(row.flops.most, total));
+    cells.push(shown(row.saved_activation_bytes, |bytes| size(bytes as usize)));
+    cells
 }
 
-/// A number, or the least and the most, with the unit once where it is the same.
+/// A number, or the least and the most, with the unit once where it is the same. What is nothing is left out.
 fn shown(range: Range, number: impl Fn(f64) -> String) -> String {
     let (least, most) = (number(range.least), number(range.most));
+    if range.most == 0.0 {
+        return String::new();
+    }
     if least == most {
         return most;
     }
@@ -174,16 +183,38 @@ fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.1}%", 100.0 * part / whole) } else { String::new() }
 }
 
-/// What stands in no module at all.
-fn outside(root: &Module) -> Module {
-    let mut rest = Module { modules: Vec::new(), ..root.clone() };
-    for inner in &root.modules {
-        rest.ops -= inner.ops;
-        rest.parameters -= inner.parameters;
-        rest.saved_activation_bytes -= inner.saved_activation_bytes;
-        for (sum, work) in rest.work.iter_mut().zip(inner.work) {
-            *sum = sum.plus(work.times(-1.0));
+/// Which steps a column of the picture stands for: several, or one that takes several columns.
+struct Columns {
+    steps: usize,
+    count: usize,
+}
+
+impl Columns {
+    fn steps_of(&self, column: usize) -> std::ops::Range<usize> {
+        let first = column * self.steps / self.count;
+        first..((column + 1) * self.steps / self.count).max(first + 1)
+    }
+
+    /// The first column that stands for a step, or the number of columns where there is no such step.
+    fn of_step(&self, step: usize) -> usize {
+        (0..self.count).find(|&column| self.steps_of(column).end > step).unwrap_or(self.count)
+    }
+}
+
+/// The step before which there is least of the backward pass, and after which there is least of the forward
+/// pass. Compilers run what has no operands at once, whatever it is for, so the first backward step says little.
+fn backward_begins(steps: &[Step]) -> usize {
+    let mut misplaced = steps.iter().filter(|step| step.phase == Phase::Forward).count();
+    let (mut best, mut fewest) = (0, misplaced);
+    for (index, step) in steps.iter().enumerate() {
+        match step.phase {
+            Phase::Forward => misplaced -= 1,
+            Phase::Backward => misplaced += 1,
+            Phase::Update => {}
+        }
+        if misplaced < fewest {
+            (best, fewest) = (index + 1, misplaced);
         }
     }
-    rest
+    best
 }

@@ -14,6 +14,7 @@ pub(super) struct Row {
     pub(super) parameters: Range,
     pub(super) forward: Range,
     pub(super) backward: Range,
+    pub(super) update: Range,
     pub(super) flops: Range,
     pub(super) saved_activation_bytes: Range,
 }
@@ -25,12 +26,43 @@ pub(super) struct Range {
     pub(super) most: f64,
 }
 
-/// The tree down to some depth, in the order of the program.
+impl Row {
+    /// Whether there is nothing to tell of it.
+    pub(super) fn is_empty(&self) -> bool {
+        let ranges = [self.parameters, self.flops, self.saved_activation_bytes];
+        ranges.iter().all(|range| range.most == 0.0)
+    }
+}
+
+/// The tree down to some depth, in the order of the program, and what is in none of the outermost modules.
 pub(super) fn rows(root: &Module, depth: usize, flops: &dyn Fn(Work) -> f64) -> Vec<Row> {
     let mut rows = Vec::new();
     let whole = Slot { name: "total".to_owned(), count: 1, modules: vec![Some(root)] };
     add(&whole, 0, depth, flops, &mut rows);
+    if rows.len() > 1 {
+        let outside = outside(root);
+        let slot = Slot { name: "(elsewhere)".to_owned(), count: 1, modules: vec![Some(&outside)] };
+        add(&slot, 1, depth, flops, &mut rows);
+    }
     rows
+}
+
+/// What stands in no module, and parameters that several of them read.
+fn outside(root: &Module) -> Module {
+    let mut rest = Module { modules: Vec::new(), ..root.clone() };
+    for inner in &root.modules {
+        rest.ops -= inner.ops;
+        rest.parameters -= inner.parameters;
+        rest.saved_activation_bytes -= inner.saved_activation_bytes;
+        // Sums of floats in another order may differ in their last digits.
+        let less = |sum: f64, part: f64| if sum - part > 1e-9 * sum { sum - part } else { 0.0 };
+        for (sum, work) in rest.work.iter_mut().zip(inner.work) {
+            sum.matrix = less(sum.matrix, work.matrix);
+            sum.padded_matrix = less(sum.padded_matrix, work.padded_matrix);
+            sum.elementwise = less(sum.elementwise, work.elementwise);
+        }
+    }
+    rest
 }
 
 /// A place in the tree. Where the modules around it are one row, it has a module for each of them, if
@@ -53,6 +85,7 @@ fn add(slot: &Slot<'_>, level: usize, depth: usize, flops: &dyn Fn(Work) -> f64,
         parameters: range(&|module| module.parameters as f64),
         forward: range(&|module| flops(module.work(Phase::Forward))),
         backward: range(&|module| flops(module.work(Phase::Backward))),
+        update: range(&|module| flops(module.work(Phase::Update))),
         flops: range(&|module| flops(module.total_work())),
         saved_activation_bytes: range(&|module| module.saved_activation_bytes as f64),
     });
@@ -105,13 +138,10 @@ fn folded(slots: Vec<Slot<'_>>) -> Vec<Slot<'_>> {
     folded
 }
 
-/// The name before its number, and the number, where that stands alone or behind `_`.
+/// The name before its number, and the number.
 fn numbered(name: &str) -> (&str, Option<usize>) {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    match name[stem.len()..].parse() {
-        Ok(number) if stem.is_empty() || stem.ends_with('_') => (stem, Some(number)),
-        _ => (name, None),
-    }
+    (stem, name[stem.len()..].parse().ok())
 }
 
 /// Modules that are alike do about the same work.
@@ -172,12 +202,15 @@ mod tests {
 
     #[track_caller]
     fn check(modules: Vec<Module>, expected: &[&str]) {
-        let root = module("", 0, 0.0, modules);
+        let parameters = modules.iter().map(|module| module.parameters).sum();
+        let matrix = modules.iter().map(|module| module.total_work().matrix).sum();
+        let root = module("", parameters, matrix, modules);
         let shown = |row: &Row| {
             format!("{}{} x{} {}-{}", " ".repeat(row.level), row.name, row.count, row.forward.least, row.forward.most)
         };
         let rows: Vec<String> = rows(&root, 9, &|work| work.total()).iter().map(shown).collect();
-        assert_eq!(rows[1..], *expected);
+        let expected: Vec<&str> = [expected, &[" (elsewhere) x1 0-0"]].concat();
+        assert_eq!(rows[1..], expected);
     }
 
     #[test]
@@ -195,7 +228,7 @@ mod tests {
         let (dense, experts) = (of(8), of(64));
         let layers = vec![dense("layer_0"), experts("layer_1"), dense("layer_2"), experts("layer_3"), dense("layer_4")];
         check(layers, &[" layer_0,2..4 x3 10-10", " layer_1,3 x2 10-10"]);
-        check(vec![of(8)("norm1"), of(8)("norm2")], &[" norm1 x1 10-10", " norm2 x1 10-10"]);
+        check(vec![of(8)("up"), of(8)("down")], &[" up x1 10-10", " down x1 10-10"]);
     }
 
     #[test]

@@ -10,13 +10,13 @@ impl Location {
     }
 
     /// The modules around the op, outermost first: the parts of its scope but for its own name, where tracing
-    /// has put that last, and for what loops and recomputation put between.
+    /// has put that last, and for what JAX put between.
     pub fn modules(&self) -> Vec<&str> {
         let mut parts = scope_parts(&self.scope);
         if is_traced(&self.scope) {
             parts.pop();
         }
-        parts.retain(|part| !PUT_BETWEEN.contains(part));
+        parts.retain(|part| !is_put_between(part));
         // A loop over a module names it again inside.
         parts.dedup();
         parts
@@ -26,6 +26,11 @@ impl Location {
 /// Whether a scope comes from JAX, which begins with the function that was traced and ends with the op's own name.
 fn is_traced(scope: &str) -> bool {
     scope.starts_with("jit(") || scope.starts_with("pjit(")
+}
+
+/// Whether nobody but JAX named it: parts of loops, functions that it keeps to itself, and formulas of `einsum`.
+fn is_put_between(part: &str) -> bool {
+    PUT_BETWEEN.contains(&part) || part.starts_with('_') || part.contains("->")
 }
 
 /// What JAX calls parts of loops, branches and recomputed functions.
