@@ -69,7 +69,7 @@ fn cell(bytes: usize, resident: usize, most: usize, line: usize) -> char {
     const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let eighths = |bytes: usize| (bytes as f64 / most.max(1) as f64 * (HEIGHT * 8) as f64).round() as usize;
     let filled = |bytes: usize| eighths(bytes).saturating_sub(line * 8).min(8);
-    if filled(resident) == 8 { '░' } else { EIGHTHS[filled(bytes)] }
+    if 2 * filled(resident) > 8 { '░' } else { EIGHTHS[filled(bytes)] }
 }
 
 fn below(lines: &str) -> String {

@@ -62,10 +62,8 @@ impl Summary<'_> {
     /// Where in the step most is in memory.
     fn peak_json(&self) -> Value {
         let Some(step) = self.peak_step else { return Value::Null };
-        let ran = &self.profile.memory.steps[step];
-        let mut object = self.op_json(ran.op);
+        let mut object = self.op_json(self.profile.memory.steps[step].op);
         object.insert("step".to_owned(), json!(step));
-        object.insert("phase".to_owned(), json!(phase_name(ran.phase)));
         Value::Object(object)
     }
 
@@ -94,6 +92,7 @@ impl Summary<'_> {
         object.insert("op".to_owned(), json!(op_name(program, op)));
         object.insert("module".to_owned(), json!(module_path(program, op)));
         object.insert("location".to_owned(), json!(location(program, op)));
+        object.insert("phase".to_owned(), json!(phase_name(self.profile.anatomy.phase(op))));
         object
     }
 
