@@ -1,10 +1,11 @@
 //! The summary as people read it.
 
-use meshwright::profile::Step;
+use std::ops::Range;
+
 use meshwright::program::Phase;
 
 use super::chart::{Chart, MARGIN};
-use super::tree::{Range, Row, rows};
+use super::tree::{Row, Spread, rows};
 use super::{PHASES, Summary, op_place, phase_name, present};
 use crate::place::op_name;
 use crate::table::{Table, bar, count, counted, flops, paragraph, size};
@@ -80,6 +81,9 @@ impl Summary<'_> {
     fn chart(&self, width: usize) -> String {
         // What is one loop, or nothing at all, has no course of time to show.
         let Some(peak) = self.peak_step.filter(|_| self.timeline.len() > 1) else { return String::new() };
+        if width < PICTURES {
+            return String::new();
+        }
         let columns = Columns { steps: self.timeline.len(), count: width.min(WIDEST_CHART).saturating_sub(MARGIN + 1) };
         let bytes = |step: usize| self.timeline[step].iter().sum::<usize>();
         let most = |column: usize| columns.steps_of(column).map(bytes).max().unwrap_or(0);
@@ -92,19 +96,15 @@ impl Summary<'_> {
             peak: columns.of_step(peak),
             caption: &format!("peak: {}, {}{place}", phase_name(step.phase), op_name(self.program(), step.op)),
         };
-        format!("memory over {}, ░ for arguments and results\n{}\n", counted(columns.steps, "step"), chart.draw())
+        format!("memory over the step, ░ for arguments and results\n{}\n", chart.draw())
     }
 
     /// Where in the picture the phases are. Updates may begin before the backward pass has come to its end.
     fn parts(&self, columns: &Columns) -> Vec<(&'static str, usize)> {
-        let steps = &self.profile.memory.steps;
-        let Some(last) = steps.iter().rposition(|step| step.phase == Phase::Backward) else {
-            return Vec::new();
-        };
-        let first = backward_begins(steps);
-        let is_mixed = steps[first..=last].iter().any(|step| step.phase == Phase::Update);
-        let backward = if is_mixed { "backward and update" } else { "backward" };
-        let [begin, end] = [first, last + 1].map(|step| columns.of_step(step));
+        let phases: Vec<Phase> = self.profile.memory.steps.iter().map(|step| step.phase).collect();
+        let Some(span) = backward_span(&phases) else { return Vec::new() };
+        let [begin, end] = [span.start, span.end].map(|step| columns.of_step(step));
+        let backward = if phases[span].contains(&Phase::Update) { "backward and update" } else { "backward" };
         vec![("forward", begin), (backward, end - begin), ("update", columns.count - end)]
     }
 
@@ -165,9 +165,9 @@ fn cells(row: &Row, total: f64, is_wide: bool) -> Vec<String> {
 }
 
 /// A number, or the least and the most, with the unit once where it is the same. What is nothing is left out.
-fn shown(range: Range, number: impl Fn(f64) -> String) -> String {
-    let (least, most) = (number(range.least), number(range.most));
-    if range.most == 0.0 {
+fn shown(spread: Spread, number: impl Fn(f64) -> String) -> String {
+    let (least, most) = (number(spread.least), number(spread.most));
+    if spread.most == 0.0 {
         return String::new();
     }
     if least == most {
@@ -190,7 +190,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn steps_of(&self, column: usize) -> std::ops::Range<usize> {
+    fn steps_of(&self, column: usize) -> Range<usize> {
         let first = column * self.steps / self.count;
         first..((column + 1) * self.steps / self.count).max(first + 1)
     }
@@ -201,20 +201,54 @@ impl Columns {
     }
 }
 
-/// The step before which there is least of the backward pass, and after which there is least of the forward
-/// pass. Compilers run what has no operands at once, whatever it is for, so the first backward step says little.
-fn backward_begins(steps: &[Step]) -> usize {
-    let mut misplaced = steps.iter().filter(|step| step.phase == Phase::Forward).count();
-    let (mut best, mut fewest) = (0, misplaced);
-    for (index, step) in steps.iter().enumerate() {
-        match step.phase {
+/// The steps of the backward pass, if there is one: up to its last step, and from where fewest backward steps are
+/// before and fewest forward steps behind. Compilers run what has no operands at once, whatever it is for, so the
+/// first backward step says little.
+fn backward_span(phases: &[Phase]) -> Option<Range<usize>> {
+    let end = 1 + phases.iter().rposition(|&phase| phase == Phase::Backward)?;
+    let mut misplaced = phases[..end].iter().filter(|&&phase| phase == Phase::Forward).count();
+    let (mut start, mut fewest) = (0, misplaced);
+    for (index, phase) in phases[..end].iter().enumerate() {
+        match phase {
             Phase::Forward => misplaced -= 1,
             Phase::Backward => misplaced += 1,
             Phase::Update => {}
         }
         if misplaced < fewest {
-            (best, fewest) = (index + 1, misplaced);
+            (start, fewest) = (index + 1, misplaced);
         }
     }
-    best
+    Some(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(phases: &str, expected: Option<(usize, usize)>) {
+        let phase = |letter| match letter {
+            'f' => Phase::Forward,
+            'b' => Phase::Backward,
+            _ => Phase::Update,
+        };
+        let span = backward_span(&phases.chars().map(phase).collect::<Vec<_>>());
+        assert_eq!(span.map(|span| (span.start, span.end)), expected);
+    }
+
+    #[test]
+    fn the_backward_pass_begins_where_most_of_it_does() {
+        check("", None);
+        check("ffuu", None);
+        check("fffbbbuu", Some((3, 6)));
+        check("bufffbfbbubbuu", Some((5, 12)));
+        check("bfff", Some((0, 1)));
+    }
+
+    #[test]
+    fn a_range_has_its_unit_once() {
+        let of = |least, most| shown(Spread { least, most }, flops);
+        let found = [of(0.0, 0.0), of(2e9, 2e9), of(1e9, 2e9), of(5e8, 2e9), of(2e9, 2.0001e9)];
+        assert_eq!(found, ["", "2.00 GFLOP", "1.00–2.00 GFLOP", "500 MFLOP–2.00 GFLOP", "2.00 GFLOP"]);
+    }
 }

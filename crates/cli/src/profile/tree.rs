@@ -11,17 +11,17 @@ pub(super) struct Row {
     pub(super) name: String,
     /// How many it stands for inside of the row above it.
     pub(super) count: usize,
-    pub(super) parameters: Range,
-    pub(super) forward: Range,
-    pub(super) backward: Range,
-    pub(super) update: Range,
-    pub(super) flops: Range,
-    pub(super) saved_activation_bytes: Range,
+    pub(super) parameters: Spread,
+    pub(super) forward: Spread,
+    pub(super) backward: Spread,
+    pub(super) update: Spread,
+    pub(super) flops: Spread,
+    pub(super) saved_activation_bytes: Spread,
 }
 
 /// From the least to the most of modules that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Range {
+pub(super) struct Spread {
     pub(super) least: f64,
     pub(super) most: f64,
 }
@@ -29,8 +29,8 @@ pub(super) struct Range {
 impl Row {
     /// Whether there is nothing to tell of it.
     pub(super) fn is_empty(&self) -> bool {
-        let ranges = [self.parameters, self.flops, self.saved_activation_bytes];
-        ranges.iter().all(|range| range.most == 0.0)
+        let spreads = [self.parameters, self.flops, self.saved_activation_bytes];
+        spreads.iter().all(|spread| spread.most == 0.0)
     }
 }
 
@@ -74,20 +74,20 @@ struct Slot<'m> {
 }
 
 fn add(slot: &Slot<'_>, level: usize, depth: usize, flops: &dyn Fn(Work) -> f64, rows: &mut Vec<Row>) {
-    let range = |number: &dyn Fn(&Module) -> f64| {
+    let spread = |number: &dyn Fn(&Module) -> f64| {
         let numbers = || slot.modules.iter().map(|module| module.map_or(0.0, number));
-        Range { least: numbers().fold(f64::INFINITY, f64::min), most: numbers().fold(0.0, f64::max) }
+        Spread { least: numbers().fold(f64::INFINITY, f64::min), most: numbers().fold(0.0, f64::max) }
     };
     rows.push(Row {
         level,
         name: slot.name.clone(),
         count: slot.count,
-        parameters: range(&|module| module.parameters as f64),
-        forward: range(&|module| flops(module.work(Phase::Forward))),
-        backward: range(&|module| flops(module.work(Phase::Backward))),
-        update: range(&|module| flops(module.work(Phase::Update))),
-        flops: range(&|module| flops(module.total_work())),
-        saved_activation_bytes: range(&|module| module.saved_activation_bytes as f64),
+        parameters: spread(&|module| module.parameters as f64),
+        forward: spread(&|module| flops(module.work(Phase::Forward))),
+        backward: spread(&|module| flops(module.work(Phase::Backward))),
+        update: spread(&|module| flops(module.work(Phase::Update))),
+        flops: spread(&|module| flops(module.total_work())),
+        saved_activation_bytes: spread(&|module| module.saved_activation_bytes as f64),
     });
     if level < depth {
         folded(inner(&slot.modules)).iter().for_each(|slot| add(slot, level + 1, depth, flops, rows));
