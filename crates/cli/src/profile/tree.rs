@@ -169,7 +169,7 @@ fn is_like(left: &Module, right: &Module) -> bool {
         && left.modules.iter().filter(|inner| inner.parameters > 0).all(is_inside)
 }
 
-/// Runs of numbers: `0..11`, or `0,2..10` in steps of two.
+/// Runs of numbers: `0..11`, or `0,2,…,10` in steps of two.
 fn list(mut numbers: Vec<usize>) -> String {
     numbers.sort_unstable();
     let step = numbers[1] - numbers[0];
@@ -177,7 +177,7 @@ fn list(mut numbers: Vec<usize>) -> String {
     let is_even = numbers.windows(2).all(|pair| pair[1] - pair[0] == step);
     match (is_even, step) {
         (true, 1) => format!("{first}..{last}"),
-        (true, _) if numbers.len() > 2 => format!("{first},{}..{last}", numbers[1]),
+        (true, _) if numbers.len() > 2 => format!("{first},{},…,{last}", numbers[1]),
         _ => {
             let runs = numbers.chunk_by(|left, right| left + 1 == *right);
             let run = |run: &[usize]| match run {
@@ -227,7 +227,7 @@ mod tests {
         let of = |parameters| move |name: &str| module(name, parameters, 10.0, Vec::new());
         let (dense, experts) = (of(8), of(64));
         let layers = vec![dense("layer_0"), experts("layer_1"), dense("layer_2"), experts("layer_3"), dense("layer_4")];
-        check(layers, &[" layer_0,2..4 x3 10-10", " layer_1,3 x2 10-10"]);
+        check(layers, &[" layer_0,2,…,4 x3 10-10", " layer_1,3 x2 10-10"]);
         check(vec![of(8)("up"), of(8)("down")], &[" up x1 10-10", " down x1 10-10"]);
     }
 
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn numbers_become_runs() {
         assert_eq!(list(vec![0, 1, 2]), "0..2");
-        assert_eq!(list(vec![4, 0, 2]), "0,2..4");
+        assert_eq!(list(vec![4, 0, 2]), "0,2,…,4");
         assert_eq!(list(vec![0, 1, 2, 5, 7, 8]), "0..2,5,7..8");
         assert_eq!(list(vec![1, 3]), "1,3");
     }

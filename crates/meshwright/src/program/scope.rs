@@ -17,8 +17,8 @@ impl Location {
             parts.pop();
         }
         parts.retain(|part| !is_put_between(part));
-        // A loop over a module names it again inside.
-        parts.dedup();
+        // A loop over a module names it again inside. The first layer of the first group is no such thing.
+        parts.dedup_by(|inner, outer| inner == outer && !inner.bytes().all(|byte| byte.is_ascii_digit()));
         parts
     }
 }
@@ -46,4 +46,27 @@ pub(crate) fn scope_parts(scope: &str) -> Vec<&str> {
         parts.extend(inner.split('.').filter(|part| !part.is_empty()));
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(scope: &str, expected: &[&str]) {
+        let location = Location { scope: Arc::from(scope), ..Location::unknown() };
+        assert_eq!(location.modules(), expected);
+    }
+
+    #[test]
+    fn modules_are_what_people_named() {
+        check("", &[]);
+        check("layers.0/attn", &["layers", "0", "attn"]);
+        check("transpose(groups.0.0)", &["groups", "0", "0"]);
+        check("jit(step)/dot_general", &[]);
+        check("jit(step)/transpose(jvp(layer0))/attn/bqhd,bkhd->bhqk/dot_general", &["layer0", "attn"]);
+        check("jit(step)/layer/while/body/closed_call/checkpoint/layer/mlp/_inner/add", &["layer", "mlp"]);
+    }
 }
