@@ -453,7 +453,7 @@ fn an_op_without_a_gradient_is_named() {
     let factor = builder.scoped("layer", |b| b.op(Op::Cholesky { lower: true }, &[x], &[])[0]);
     let loss = builder.sum(factor, &[0, 1]);
     let problem = gradients(&mut builder, loss, &[x]).expect_err("a Cholesky factor has no gradient here");
-    assert_eq!(problem, "`stablehlo.cholesky` has no gradient (in `layer`)");
+    assert_eq!(problem, "`stablehlo.cholesky` has no gradient (in `layer/cholesky`)");
 }
 
 #[test]

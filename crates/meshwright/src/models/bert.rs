@@ -28,11 +28,13 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
         let transformed = linear(step, "head.transform", x, settings.hidden, true);
         let bent = exact_gelu(step, transformed);
         let normal = norm(step, "head.norm", bent);
-        let scores = logits(step, normal, embedding);
-        let bias = step.parameter("head.bias", &[settings.vocab]);
-        let shape = step.builder.shape(scores);
-        let bias = step.builder.broadcast_last(bias, &shape);
-        let scores = step.builder.plus(scores, bias);
+        let scores = step.scoped("linear", |step| {
+            let scores = logits(step, normal, embedding);
+            let bias = step.parameter("head.bias", &[settings.vocab]);
+            let shape = step.builder.shape(scores);
+            let bias = step.builder.broadcast_last(bias, &shape);
+            step.builder.plus(scores, bias)
+        });
         let losses = label_losses(step, scores, targets);
         let counted = step.builder.times(losses, mask);
         let sum = step.builder.sum(counted, &[0, 1]);

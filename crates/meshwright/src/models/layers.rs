@@ -7,10 +7,12 @@ use crate::program::{Attention, Binary, Convolution, DType, Dims, Direction, Typ
 
 /// `x w + b`: the last dimension of `x` becomes `outputs`. Parameters `name.weight` and `name.bias`.
 pub(super) fn linear(step: &mut Step<'_>, name: &str, x: ValueId, outputs: usize, bias: bool) -> ValueId {
-    let shape = step.builder.shape(x);
-    let weight = step.parameter(&format!("{name}.weight"), &[shape[shape.len() - 1], outputs]);
-    let product = step.builder.matmul(x, weight);
-    if bias { biased(step, name, product) } else { product }
+    step.function(name, "linear", |step| {
+        let shape = step.builder.shape(x);
+        let weight = step.parameter(&format!("{name}.weight"), &[shape[shape.len() - 1], outputs]);
+        let product = step.builder.matmul(x, weight);
+        if bias { biased(step, name, product) } else { product }
+    })
 }
 
 /// An offset for each position of the last dimension. Parameter `name.bias`.
@@ -46,31 +48,33 @@ pub(super) fn convolution(
     filter: Filter,
     bias: bool,
 ) -> ValueId {
-    let inputs = step.builder.shape(x)[3];
-    let weight = step.parameter(&format!("{name}.weight"), &[filter.size, filter.size, inputs, outputs]);
-    let padding = filter.padding as i64;
-    let convolution = Convolution {
-        strides: smallvec![filter.stride; 2],
-        padding: smallvec![(padding, padding); 2],
-        lhs_dilation: smallvec![1; 2],
-        rhs_dilation: smallvec![1; 2],
-        reversal: smallvec![false; 2],
-        input_batch: 0,
-        input_feature: 3,
-        input_spatial: Dims::from_slice(&[1, 2]),
-        kernel_input_feature: 2,
-        kernel_output_feature: 3,
-        kernel_spatial: Dims::from_slice(&[0, 1]),
-        output_batch: 0,
-        output_feature: 3,
-        output_spatial: Dims::from_slice(&[1, 2]),
-        feature_groups: 1,
-        batch_groups: 1,
-        precision: smallvec![],
-        dtype: step.builder.dtype(x),
-    };
-    let convolved = step.builder.convolution(x, weight, convolution);
-    if bias { biased(step, name, convolved) } else { convolved }
+    step.function(name, "convolution", |step| {
+        let inputs = step.builder.shape(x)[3];
+        let weight = step.parameter(&format!("{name}.weight"), &[filter.size, filter.size, inputs, outputs]);
+        let padding = filter.padding as i64;
+        let convolution = Convolution {
+            strides: smallvec![filter.stride; 2],
+            padding: smallvec![(padding, padding); 2],
+            lhs_dilation: smallvec![1; 2],
+            rhs_dilation: smallvec![1; 2],
+            reversal: smallvec![false; 2],
+            input_batch: 0,
+            input_feature: 3,
+            input_spatial: Dims::from_slice(&[1, 2]),
+            kernel_input_feature: 2,
+            kernel_output_feature: 3,
+            kernel_spatial: Dims::from_slice(&[0, 1]),
+            output_batch: 0,
+            output_feature: 3,
+            output_spatial: Dims::from_slice(&[1, 2]),
+            feature_groups: 1,
+            batch_groups: 1,
+            precision: smallvec![],
+            dtype: step.builder.dtype(x),
+        };
+        let convolved = step.builder.convolution(x, weight, convolution);
+        if bias { biased(step, name, convolved) } else { convolved }
+    })
 }
 
 /// Mean and variance over the last dimension taken out, then scale and, where asked for, offset.
@@ -81,42 +85,46 @@ pub(super) fn layer_norm(step: &mut Step<'_>, name: &str, x: ValueId, bias: bool
 
 /// [`layer_norm`] with another term added to the variance.
 pub(super) fn layer_norm_with(step: &mut Step<'_>, name: &str, x: ValueId, bias: bool, epsilon: f64) -> ValueId {
-    let dtype = step.builder.dtype(x);
-    let stored = step.stored_dtype();
-    let wide = step.builder.convert(x, stored);
-    let shape = step.builder.shape(wide);
-    let last = shape.len() - 1;
-    let mean = step.builder.mean(wide, &[last]);
-    let mean = step.builder.broadcast_along(mean, &shape, last);
-    let centered = step.builder.minus(wide, mean);
-    let square = step.builder.times(centered, centered);
-    let variance = step.builder.mean(square, &[last]);
-    let normal = divided_by_root(step, centered, variance, epsilon);
-    let scale = step.stored_parameter(&format!("{name}.scale"), &[shape[last]]);
-    let scale = step.builder.broadcast_last(scale, &shape);
-    let mut result = step.builder.times(normal, scale);
-    if bias {
-        let bias = step.stored_parameter(&format!("{name}.bias"), &[shape[last]]);
-        let bias = step.builder.broadcast_last(bias, &shape);
-        result = step.builder.plus(result, bias);
-    }
-    step.builder.convert(result, dtype)
+    step.function(name, "layer_norm", |step| {
+        let dtype = step.builder.dtype(x);
+        let stored = step.stored_dtype();
+        let wide = step.builder.convert(x, stored);
+        let shape = step.builder.shape(wide);
+        let last = shape.len() - 1;
+        let mean = step.builder.mean(wide, &[last]);
+        let mean = step.builder.broadcast_along(mean, &shape, last);
+        let centered = step.builder.minus(wide, mean);
+        let square = step.builder.times(centered, centered);
+        let variance = step.builder.mean(square, &[last]);
+        let normal = divided_by_root(step, centered, variance, epsilon);
+        let scale = step.stored_parameter(&format!("{name}.scale"), &[shape[last]]);
+        let scale = step.builder.broadcast_last(scale, &shape);
+        let mut result = step.builder.times(normal, scale);
+        if bias {
+            let bias = step.stored_parameter(&format!("{name}.bias"), &[shape[last]]);
+            let bias = step.builder.broadcast_last(bias, &shape);
+            result = step.builder.plus(result, bias);
+        }
+        step.builder.convert(result, dtype)
+    })
 }
 
 /// The root mean square over the last dimension taken out, then scale. Parameter `name.scale`.
 pub(super) fn rms_norm(step: &mut Step<'_>, name: &str, x: ValueId, epsilon: f64) -> ValueId {
-    let dtype = step.builder.dtype(x);
-    let stored = step.stored_dtype();
-    let wide = step.builder.convert(x, stored);
-    let shape = step.builder.shape(wide);
-    let last = shape.len() - 1;
-    let square = step.builder.times(wide, wide);
-    let variance = step.builder.mean(square, &[last]);
-    let normal = divided_by_root(step, wide, variance, epsilon);
-    let scale = step.stored_parameter(&format!("{name}.scale"), &[shape[last]]);
-    let scale = step.builder.broadcast_last(scale, &shape);
-    let result = step.builder.times(normal, scale);
-    step.builder.convert(result, dtype)
+    step.function(name, "rms_norm", |step| {
+        let dtype = step.builder.dtype(x);
+        let stored = step.stored_dtype();
+        let wide = step.builder.convert(x, stored);
+        let shape = step.builder.shape(wide);
+        let last = shape.len() - 1;
+        let square = step.builder.times(wide, wide);
+        let variance = step.builder.mean(square, &[last]);
+        let normal = divided_by_root(step, wide, variance, epsilon);
+        let scale = step.stored_parameter(&format!("{name}.scale"), &[shape[last]]);
+        let scale = step.builder.broadcast_last(scale, &shape);
+        let result = step.builder.times(normal, scale);
+        step.builder.convert(result, dtype)
+    })
 }
 
 /// `x / sqrt(variance + epsilon)`, the variance one per row of the last dimension.
@@ -130,37 +138,43 @@ fn divided_by_root(step: &mut Step<'_>, x: ValueId, variance: ValueId, epsilon: 
 
 /// Gaussian error linear unit in its tanh form.
 pub(super) fn gelu(step: &mut Step<'_>, x: ValueId) -> ValueId {
-    let b = &mut step.builder;
-    let square = b.times(x, x);
-    let cube = b.times(square, x);
-    let cube = b.times_number(cube, 0.044_715);
-    let inner = b.plus(x, cube);
-    let inner = b.times_number(inner, (2.0 / std::f64::consts::PI).sqrt());
-    let tanh = b.unary(Unary::Tanh, inner);
-    let sum = b.plus_number(tanh, 1.0);
-    let half = b.times_number(x, 0.5);
-    b.times(half, sum)
+    step.builder.scoped("gelu", |b| {
+        let square = b.times(x, x);
+        let cube = b.times(square, x);
+        let cube = b.times_number(cube, 0.044_715);
+        let inner = b.plus(x, cube);
+        let inner = b.times_number(inner, (2.0 / std::f64::consts::PI).sqrt());
+        let tanh = b.unary(Unary::Tanh, inner);
+        let sum = b.plus_number(tanh, 1.0);
+        let half = b.times_number(x, 0.5);
+        b.times(half, sum)
+    })
 }
 
 /// Gaussian error linear unit as it is defined: `x / 2 * (1 + erf(x / sqrt(2)))`.
 pub(super) fn exact_gelu(step: &mut Step<'_>, x: ValueId) -> ValueId {
-    let b = &mut step.builder;
-    let inner = b.times_number(x, std::f64::consts::FRAC_1_SQRT_2);
-    let erf = b.unary(Unary::Erf, inner);
-    let sum = b.plus_number(erf, 1.0);
-    let half = b.times_number(x, 0.5);
-    b.times(half, sum)
+    step.builder.scoped("gelu", |b| {
+        let inner = b.times_number(x, std::f64::consts::FRAC_1_SQRT_2);
+        let erf = b.unary(Unary::Erf, inner);
+        let sum = b.plus_number(erf, 1.0);
+        let half = b.times_number(x, 0.5);
+        b.times(half, sum)
+    })
 }
 
 pub(super) fn relu(step: &mut Step<'_>, x: ValueId) -> ValueId {
-    let zero = step.builder.full_like(x, 0.0);
-    step.builder.binary(Binary::Maximum, x, zero)
+    step.builder.scoped("relu", |b| {
+        let zero = b.full_like(x, 0.0);
+        b.binary(Binary::Maximum, x, zero)
+    })
 }
 
 /// `x * logistic(x)`.
 pub(super) fn silu(step: &mut Step<'_>, x: ValueId) -> ValueId {
-    let logistic = step.builder.unary(Unary::Logistic, x);
-    step.builder.times(x, logistic)
+    step.builder.scoped("silu", |b| {
+        let logistic = b.unary(Unary::Logistic, x);
+        b.times(x, logistic)
+    })
 }
 
 /// Splits the last dimension of (batch, seq, heads * width) into heads and brings them forward:
@@ -182,15 +196,18 @@ pub(super) fn linear_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: u
 pub(super) fn joint_heads(step: &mut Step<'_>, name: &str, x: ValueId, heads: usize, bias: bool) -> [ValueId; 3] {
     let shape = step.builder.shape(x);
     let [batch, seq, width] = [shape[0], shape[1], shape[2]];
-    let weight = step.parameter(&format!("{name}.weight"), &[width, 3, width]);
-    let mut joint = step.builder.matmul(x, weight);
-    if bias {
+    let joint = step.function(name, "linear", |step| {
+        let weight = step.parameter(&format!("{name}.weight"), &[width, 3, width]);
+        let joint = step.builder.matmul(x, weight);
+        if !bias {
+            return joint;
+        }
         let bias = step.parameter(&format!("{name}.bias"), &[3, width]);
         let bias = step.builder.broadcast_last(bias, &[batch, seq, 3, width]);
-        joint = step.builder.plus(joint, bias);
-    }
-    [0, 1, 2].map(|part| {
-        let part = step.builder.slice_dim(joint, 2, part, part + 1);
+        step.builder.plus(joint, bias)
+    });
+    let parts = step.builder.scoped("chunk", |b| [0, 1, 2].map(|part| b.slice_dim(joint, 2, part, part + 1)));
+    parts.map(|part| {
         let part = step.builder.reshape(part, &[batch, seq, width]);
         split_heads(step, part, heads)
     })
@@ -260,10 +277,12 @@ pub(super) fn shifted_exponentials(step: &mut Step<'_>, x: ValueId) -> ShiftedEx
 
 /// Softmax over the last dimension.
 pub(super) fn softmax(step: &mut Step<'_>, x: ValueId) -> ValueId {
-    let ShiftedExponentials { exponentials, sum, .. } = shifted_exponentials(step, x);
-    let shape = step.builder.shape(x);
-    let sum = step.builder.broadcast_along(sum, &shape, shape.len() - 1);
-    step.builder.over(exponentials, sum)
+    step.scoped("softmax", |step| {
+        let ShiftedExponentials { exponentials, sum, .. } = shifted_exponentials(step, x);
+        let shape = step.builder.shape(x);
+        let sum = step.builder.broadcast_along(sum, &shape, shape.len() - 1);
+        step.builder.over(exponentials, sum)
+    })
 }
 
 /// Drops activations by a mask from random bits, where dropout is set; `name` names the key, which
@@ -274,11 +293,13 @@ pub(super) fn dropout(step: &mut Step<'_>, name: &str, x: ValueId) -> ValueId {
         return x;
     }
     let key = step.input(&format!("key.{name}"), Type::new(DType::U64, &[2]));
-    let shape = step.builder.shape(x);
-    let bits = step.builder.random_bits(key, &shape);
-    let limit = step.builder.full(&Type::new(DType::U32, &shape), (rate * f64::from(u32::MAX)).floor());
-    let keep = step.builder.compare(Direction::GreaterOrEqual, bits, limit);
-    let scaled = step.builder.times_number(x, 1.0 / (1.0 - rate));
-    let zero = step.builder.full_like(x, 0.0);
-    step.builder.select(keep, scaled, zero)
+    step.scoped("dropout", |step| {
+        let shape = step.builder.shape(x);
+        let bits = step.builder.random_bits(key, &shape);
+        let limit = step.builder.full(&Type::new(DType::U32, &shape), (rate * f64::from(u32::MAX)).floor());
+        let keep = step.builder.compare(Direction::GreaterOrEqual, bits, limit);
+        let scaled = step.builder.times_number(x, 1.0 / (1.0 - rate));
+        let zero = step.builder.full_like(x, 0.0);
+        step.builder.select(keep, scaled, zero)
+    })
 }

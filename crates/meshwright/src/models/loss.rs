@@ -45,28 +45,30 @@ pub(super) fn cross_entropy(step: &mut Step<'_>, logits: ValueId, labels: ValueI
 /// square of the log of the sum of exponentials counts that much beside it, which keeps logits from
 /// drifting off.
 pub(super) fn label_losses(step: &mut Step<'_>, logits: ValueId, labels: ValueId) -> ValueId {
-    let (smoothing, z_weight) = (step.settings.label_smoothing, step.settings.z_loss);
-    let stored = step.stored_dtype();
-    let logits = step.builder.convert(logits, stored);
-    let ShiftedExponentials { largest, shifted, sum, .. } = shifted_exponentials(step, logits);
-    let logarithm = step.builder.unary(Unary::Log, sum);
-    let mut right = take_last(step, shifted, labels);
-    let b = &mut step.builder;
-    if smoothing > 0.0 {
-        let last = b.shape(shifted).len() - 1;
-        let of_all = b.mean(shifted, &[last]);
-        let of_all = b.times_number(of_all, smoothing);
-        let of_right = b.times_number(right, 1.0 - smoothing);
-        right = b.plus(of_right, of_all);
-    }
-    let losses = b.minus(logarithm, right);
-    if z_weight == 0.0 {
-        return losses;
-    }
-    let whole = b.plus(logarithm, largest);
-    let square = b.times(whole, whole);
-    let term = b.times_number(square, z_weight);
-    b.plus(losses, term)
+    step.scoped("cross_entropy", |step| {
+        let (smoothing, z_weight) = (step.settings.label_smoothing, step.settings.z_loss);
+        let stored = step.stored_dtype();
+        let logits = step.builder.convert(logits, stored);
+        let ShiftedExponentials { largest, shifted, sum, .. } = shifted_exponentials(step, logits);
+        let logarithm = step.builder.unary(Unary::Log, sum);
+        let mut right = take_last(step, shifted, labels);
+        let b = &mut step.builder;
+        if smoothing > 0.0 {
+            let last = b.shape(shifted).len() - 1;
+            let of_all = b.mean(shifted, &[last]);
+            let of_all = b.times_number(of_all, smoothing);
+            let of_right = b.times_number(right, 1.0 - smoothing);
+            right = b.plus(of_right, of_all);
+        }
+        let losses = b.minus(logarithm, right);
+        if z_weight == 0.0 {
+            return losses;
+        }
+        let whole = b.plus(logarithm, largest);
+        let square = b.times(whole, whole);
+        let term = b.times_number(square, z_weight);
+        b.plus(losses, term)
+    })
 }
 
 fn mean_of_all(step: &mut Step<'_>, losses: ValueId) -> ValueId {

@@ -18,7 +18,10 @@ pub(super) fn update(
     results: &mut Vec<(String, ValueId)>,
 ) {
     let outer = builder.enter("update");
-    let gradients = if settings.clip > 0.0 { clipped(builder, gradients, settings.clip) } else { gradients.to_vec() };
+    let gradients = match settings.clip {
+        clip if clip > 0.0 => builder.scoped("clip", |builder| clipped(builder, gradients, clip)),
+        _ => gradients.to_vec(),
+    };
     let needs_count = !matches!(settings.optimizer, Optimizer::Sgd | Optimizer::None);
     let count = needs_count.then(|| add_count(builder, results));
     let mut states = Vec::new();
@@ -26,10 +29,10 @@ pub(super) fn update(
         let mut update = Update { builder, settings, parameter, gradient, count, states: &mut states };
         let next = match settings.optimizer {
             Optimizer::Adafactor => update.adafactor(),
-            Optimizer::Adam => update.adam(0.0),
-            Optimizer::AdamW => update.adam(settings.weight_decay),
+            Optimizer::Adam => update.scoped("adam", |update| update.adam(0.0)),
+            Optimizer::AdamW => update.scoped("adam", |update| update.adam(settings.weight_decay)),
             Optimizer::None => continue,
-            Optimizer::Sgd => update.momentum(),
+            Optimizer::Sgd => update.scoped("sgd", Update::momentum),
         };
         results.push((format!("params.{}", parameter.name), next));
     }
@@ -95,6 +98,14 @@ struct Update<'u> {
 }
 
 impl Update<'_> {
+    /// What `build` adds is one function.
+    fn scoped(&mut self, name: &str, build: impl FnOnce(&mut Self) -> ValueId) -> ValueId {
+        let outer = self.builder.enter(name);
+        let made = build(self);
+        self.builder.leave(outer);
+        made
+    }
+
     fn state(&mut self, kind: &str, shape: &[usize]) -> (String, ValueId) {
         let name = format!("opt.{kind}.{}", self.parameter.name);
         let dtype = self.builder.dtype(self.parameter.value);

@@ -16,7 +16,7 @@ use crate::program::{BatchNorm, Binary, DType, Op, Program, Type, ValueId, Windo
 const MOMENTUM: f64 = 0.9;
 
 pub(super) fn build(settings: &Settings) -> Result<Program, String> {
-    let groups = group_sizes(settings.layers)?;
+    let (kind, groups) = group_sizes(settings.layers)?;
     let mut step = Step::new("resnet", settings);
     let images = Type::new(settings.dtype, &[settings.batch, settings.image, settings.image, 3]);
     let images = step.input("images", images);
@@ -29,11 +29,14 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
         max_pool(step, x)
     });
     for (group, blocks) in groups.into_iter().enumerate() {
-        for block in 0..blocks {
-            let name = format!("groups.{group}.{block}");
+        for index in 0..blocks {
+            let name = format!("groups.{group}.{index}");
             let channels = settings.channels << group;
-            let stride = if group > 0 && block == 0 { 2 } else { 1 };
-            x = step.layer(&name, |step| bottleneck(step, &name, x, channels, stride, &mut observed));
+            let stride = if group > 0 && index == 0 { 2 } else { 1 };
+            x = step.layer(&name, |step| {
+                let rows = kind.rows(step.settings, channels, stride);
+                block(step, &name, x, &rows, &mut observed)
+            });
         }
     }
     step.scoped("statistics", |step| keep_running(step, &observed));
@@ -48,34 +51,57 @@ pub(super) fn build(settings: &Settings) -> Result<Program, String> {
     step.finish(loss)
 }
 
-/// Blocks of each of the four groups: those of the published depths, and small networks for tests,
-/// of which `layers` is the number of blocks in every group.
-fn group_sizes(layers: usize) -> Result<[usize; 4], String> {
-    match layers {
-        1..=8 => Ok([layers; 4]),
-        50 => Ok([3, 4, 6, 3]),
-        101 => Ok([3, 4, 23, 3]),
-        152 => Ok([3, 8, 36, 3]),
-        _ => Err(format!("`layers` = {layers} is none of 50, 101, 152, or 1 to 8 for as many blocks in each group")),
+/// What a block is made of.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Two convolutions of 3x3.
+    Basic,
+    /// One of 3x3 between two of 1x1, the last four times as wide.
+    Bottleneck,
+}
+
+impl Kind {
+    /// The outputs and the filter of each convolution.
+    fn rows(self, settings: &Settings, channels: usize, stride: usize) -> Vec<(usize, Filter)> {
+        let wide = channels * settings.width;
+        match self {
+            Kind::Basic => vec![(wide, Filter::around(3, stride)), (channels, Filter::around(3, 1))],
+            Kind::Bottleneck => vec![
+                (channels, Filter::around(1, 1)),
+                (wide, Filter::around(3, stride)),
+                (4 * channels, Filter::around(1, 1)),
+            ],
+        }
     }
 }
 
-fn bottleneck(
+/// Blocks of each of the four groups: those of the published depths, and small networks for tests,
+/// of which `layers` is the number of blocks in every group.
+fn group_sizes(layers: usize) -> Result<(Kind, [usize; 4]), String> {
+    match layers {
+        1..=8 => Ok((Kind::Bottleneck, [layers; 4])),
+        18 => Ok((Kind::Basic, [2, 2, 2, 2])),
+        34 => Ok((Kind::Basic, [3, 4, 6, 3])),
+        50 => Ok((Kind::Bottleneck, [3, 4, 6, 3])),
+        101 => Ok((Kind::Bottleneck, [3, 4, 23, 3])),
+        152 => Ok((Kind::Bottleneck, [3, 8, 36, 3])),
+        _ => Err(format!(
+            "`layers` = {layers} is none of 18, 34, 50, 101, 152, or 1 to 8 for as many blocks in each group"
+        )),
+    }
+}
+
+/// Convolutions by rows of outputs and filter, beside a shortcut.
+fn block(
     step: &mut Step<'_>,
     name: &str,
     x: ValueId,
-    channels: usize,
-    stride: usize,
+    rows: &[(usize, Filter)],
     observed: &mut Vec<Observed>,
 ) -> ValueId {
-    let rows = [
-        (channels, Filter::around(1, 1)),
-        (channels * step.settings.width, Filter::around(3, stride)),
-        (4 * channels, Filter::around(1, 1)),
-    ];
     let last = rows.len() - 1;
     let mut y = x;
-    for (index, (outputs, filter)) in rows.into_iter().enumerate() {
+    for (index, &(outputs, filter)) in rows.iter().enumerate() {
         y = convolution(step, &format!("{name}.conv{index}"), y, outputs, filter, false);
         y = batch_norm(step, &format!("{name}.norm{index}"), y, observed);
         if index < last {
@@ -84,8 +110,9 @@ fn bottleneck(
     }
     let mut shortcut = x;
     if step.builder.shape(x) != step.builder.shape(y) {
+        let stride = rows.iter().map(|(_, filter)| filter.stride).product();
         let filter = Filter::around(1, stride);
-        shortcut = convolution(step, &format!("{name}.shortcut.conv"), x, 4 * channels, filter, false);
+        shortcut = convolution(step, &format!("{name}.shortcut.conv"), x, rows[last].0, filter, false);
         shortcut = batch_norm(step, &format!("{name}.shortcut.norm"), shortcut, observed);
     }
     let sum = step.builder.plus(shortcut, y);
@@ -101,17 +128,19 @@ struct Observed {
 /// Takes out mean and variance of the batch, in `f32` or wider; both are added to `observed`.
 /// Parameters `name.scale` and `name.bias`.
 fn batch_norm(step: &mut Step<'_>, name: &str, x: ValueId, observed: &mut Vec<Observed>) -> ValueId {
-    let dtype = step.builder.dtype(x);
-    let stored = step.stored_dtype();
-    let channels = step.builder.shape(x)[3];
-    let wide = step.builder.convert(x, stored);
-    let scale = step.stored_parameter(&format!("{name}.scale"), &[channels]);
-    let bias = step.stored_parameter(&format!("{name}.bias"), &[channels]);
-    let norm = BatchNorm { epsilon: 1e-5, feature_dim: 3 };
-    let results = step.builder.op(Op::BatchNormTraining(norm), &[wide, scale, bias], &[]);
-    observed.push(Observed { name: format!("{name}.mean"), value: results[1] });
-    observed.push(Observed { name: format!("{name}.variance"), value: results[2] });
-    step.builder.convert(results[0], dtype)
+    step.function(name, "batch_norm", |step| {
+        let dtype = step.builder.dtype(x);
+        let stored = step.stored_dtype();
+        let channels = step.builder.shape(x)[3];
+        let wide = step.builder.convert(x, stored);
+        let scale = step.stored_parameter(&format!("{name}.scale"), &[channels]);
+        let bias = step.stored_parameter(&format!("{name}.bias"), &[channels]);
+        let norm = BatchNorm { epsilon: 1e-5, feature_dim: 3 };
+        let results = step.builder.op(Op::BatchNormTraining(norm), &[wide, scale, bias], &[]);
+        observed.push(Observed { name: format!("{name}.mean"), value: results[1] });
+        observed.push(Observed { name: format!("{name}.variance"), value: results[2] });
+        step.builder.convert(results[0], dtype)
+    })
 }
 
 /// Moves the running averages, which training does not read. Outside of the layers, so that a
@@ -139,5 +168,5 @@ fn max_pool(step: &mut Step<'_>, x: ValueId) -> ValueId {
     let dtype = step.builder.dtype(x);
     let lowest = step.builder.scalar(dtype, f64::NEG_INFINITY);
     let region = step.builder.reducer(Binary::Maximum, dtype);
-    step.builder.op(Op::ReduceWindow(Box::new(window)), &[x, lowest], &[region])[0]
+    step.builder.scoped("max_pool", |b| b.op(Op::ReduceWindow(Box::new(window)), &[x, lowest], &[region])[0])
 }

@@ -98,6 +98,13 @@ impl<'s> Step<'s> {
         made
     }
 
+    /// What `build` adds is one function of the module that a dotted name ends in. Engines that run op by op
+    /// have such functions whole.
+    pub(super) fn function<T>(&mut self, name: &str, function: &str, build: impl FnOnce(&mut Step<'s>) -> T) -> T {
+        let module = name.rsplit_once('.').map_or(name, |(_, module)| module);
+        self.scoped(module, |step| step.scoped(function, build))
+    }
+
     /// Adds ops to another region until `build` is done.
     pub(super) fn inside<T>(&mut self, region: RegionId, build: impl FnOnce(&mut Step<'s>) -> T) -> T {
         let outer = self.builder.enter_region(region);

@@ -135,17 +135,23 @@ impl Memory {
 
     /// The most bytes besides arguments and results.
     pub fn temporary_bytes(&self) -> usize {
-        self.made_bytes(|_| true)
-    }
-
-    /// The most bytes besides arguments and results during some phases.
-    pub fn phase_bytes(&self, phases: &[Phase]) -> usize {
-        self.made_bytes(|step| phases.contains(&self.steps[step].phase))
-    }
-
-    fn made_bytes(&self, counts: impl Fn(usize) -> bool) -> usize {
         let is_made = |buffer: &Buffer| matches!(buffer.holds, Holds::Made(_) | Holds::Scratch(_));
-        largest(&self.over_time(is_made), counts)
+        largest(&self.over_time(is_made), |_| true)
+    }
+
+    /// The most bytes besides arguments until the backward pass is over: activations, gradients, scratch.
+    pub fn forward_backward_bytes(&self) -> usize {
+        largest(&self.over_time(is_no_argument), |step| step < self.update_start())
+    }
+
+    /// The most bytes besides arguments from then on: gradients, and what the optimizer needs.
+    pub fn update_bytes(&self) -> usize {
+        largest(&self.over_time(is_no_argument), |step| step >= self.update_start())
+    }
+
+    /// The step after the last one of the backward pass. Statistics may be updated before.
+    fn update_start(&self) -> usize {
+        self.steps.iter().rposition(|step| step.phase != Phase::Update).map_or(0, |last| last + 1)
     }
 
     /// What the forward pass keeps for the backward pass.
@@ -155,6 +161,10 @@ impl Memory {
     }
 }
 
+fn is_no_argument(buffer: &Buffer) -> bool {
+    !matches!(buffer.holds, Holds::Argument(_))
+}
+
 fn largest(timeline: &[ByClass], counts: impl Fn(usize) -> bool) -> usize {
     let counted = timeline.iter().enumerate().filter(|(step, _)| counts(*step));
     counted.map(|(_, classes)| classes.iter().sum()).max().unwrap_or(0)
@@ -162,18 +172,20 @@ fn largest(timeline: &[ByClass], counts: impl Fn(usize) -> bool) -> usize {
 
 /// Buffers of arguments and of results that overwrite none, for all of a step.
 pub(super) fn outer_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
-    let body = program.body();
-    let bytes = |value: ValueId| program.ty(value).bytes();
-    let mut buffers: Vec<Buffer> = Vec::new();
-    for (index, &value) in body.arguments.iter().enumerate() {
-        let class = Class::of_argument(program, anatomy, index);
-        buffers.push(Buffer { holds: Holds::Argument(index), class, bytes: bytes(value), life: 0..steps });
-    }
+    let mut buffers = argument_buffers(program, anatomy, steps);
     for (index, class) in own_results(program, anatomy) {
-        let bytes = bytes(body.results[index]);
+        let bytes = program.ty(program.body().results[index]).bytes();
         buffers.push(Buffer { holds: Holds::Result(index), class, bytes, life: 0..steps });
     }
     buffers
+}
+
+pub(super) fn argument_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
+    let buffer = |(index, &value): (usize, &ValueId)| {
+        let class = Class::of_argument(program, anatomy, index);
+        Buffer { holds: Holds::Argument(index), class, bytes: program.ty(value).bytes(), life: 0..steps }
+    };
+    program.body().arguments.iter().enumerate().map(buffer).collect()
 }
 
 /// The results that take memory of their own, and for what: no argument is given up for them, and none

@@ -1,12 +1,15 @@
 //! What a step costs, found without running anything: work, bytes, and memory over time.
 
+mod eager;
 mod flops;
+mod functions;
 mod fuse;
 mod fused;
 mod graph;
 mod make;
 mod memory;
 mod modules;
+mod views;
 
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
@@ -65,7 +68,10 @@ pub fn profile(program: &Program, memory_model: MemoryModel) -> Profile<'_> {
         MemoryModel::Eager => Cow::Borrowed(program),
     };
     let anatomy = program.anatomy();
-    let memory = fused::fused(&program, &anatomy);
+    let memory = match memory_model {
+        MemoryModel::Fused => fused::fused(&program, &anatomy),
+        MemoryModel::Eager => eager::eager(&program, &anatomy),
+    };
     let ops = op_records(&program, &anatomy, &memory);
     let modules = modules::modules(&program, &anatomy, &ops, &memory);
     Profile { memory_model, program, anatomy, ops, memory, modules }

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use super::functions::function;
 use super::memory::{Class, Holds, Memory};
 use super::{OpRecord, Work};
-use crate::program::{Anatomy, Id, LocationId, Phase, Program};
+use crate::program::{Anatomy, Id, Location, LocationId, Phase, Program};
 
 /// A module with what is inside of it, in the order of the program.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +54,7 @@ impl Module {
 pub(super) fn modules(program: &Program, anatomy: &Anatomy, ops: &[OpRecord], memory: &Memory) -> Module {
     let mut root = Module::default();
     // Most ops share their place with others: these are added up before the tree is walked.
-    let paths: Vec<Vec<&str>> = program.locations.iter().map(|(_, location)| location.modules()).collect();
+    let paths: Vec<Vec<&str>> = program.locations.iter().map(|(_, location)| module_path(location)).collect();
     let mut places: Vec<Module> = vec![Module::default(); program.locations.len()];
     for record in ops {
         let place = &mut places[program.ops[record.op].location.index()];
@@ -61,7 +62,7 @@ pub(super) fn modules(program: &Program, anatomy: &Anatomy, ops: &[OpRecord], me
         place.work[record.phase as usize] = place.work[record.phase as usize].plus(record.work);
     }
     for buffer in memory.buffers.iter().filter(|buffer| buffer.class == Class::Activations) {
-        if let Holds::Made(op) = buffer.holds {
+        if let Holds::Made(op) | Holds::Scratch(op) = buffer.holds {
             places[program.ops[op].location.index()].saved_activation_bytes += buffer.bytes;
         }
     }
@@ -81,6 +82,15 @@ pub(super) fn modules(program: &Program, anatomy: &Anatomy, ops: &[OpRecord], me
         });
     }
     root
+}
+
+/// The modules around an op, without the function that it is part of.
+fn module_path(location: &Location) -> Vec<&str> {
+    let mut path = location.modules();
+    if path.last().is_some_and(|name| function(name).is_some()) {
+        path.pop();
+    }
+    path
 }
 
 /// For each weight, the innermost module that all forward ops which read it are in.

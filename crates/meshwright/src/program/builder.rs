@@ -22,8 +22,13 @@ pub struct Builder {
     region: RegionId,
     /// The path of scopes, such as `layers.0/attn`.
     scope: String,
+    /// The location of the scope itself.
     location: LocationId,
     locations: FxHashMap<String, LocationId>,
+    /// Where ops stand, by where their scope does and by what they are called.
+    op_locations: FxHashMap<LocationId, Vec<(Box<str>, LocationId)>>,
+    /// The other way round: the location of the scope of ops.
+    scope_locations: FxHashMap<LocationId, LocationId>,
     /// Scalar constants of the region by type and bits, so that each is there once.
     constants: FxHashMap<(Type, u128), ValueId>,
     /// Runs of ops of the body that are recomputed in the backward pass.
@@ -64,6 +69,8 @@ impl Builder {
             scope: String::new(),
             location: Program::UNKNOWN_LOCATION,
             locations: FxHashMap::default(),
+            op_locations: FxHashMap::default(),
+            scope_locations: FxHashMap::default(),
             constants: FxHashMap::default(),
             blocks: Vec::new(),
             stopped: FxHashSet::default(),
@@ -180,8 +187,25 @@ impl Builder {
         self.blocks.clone()
     }
 
-    /// The location of what belongs to the gradient of an op, as JAX writes it.
+    /// The location of an op in the present scope: its own name comes last, as in programs from JAX.
+    fn op_location(&mut self, op: &Op) -> LocationId {
+        let name = op.name();
+        let name = name.rsplit_once('.').map_or(name, |(_, name)| name);
+        let known = self.op_locations.entry(self.location).or_default();
+        if let Some((_, location)) = known.iter().find(|(known, _)| **known == *name) {
+            return *location;
+        }
+        let outer = &self.program.locations[self.location].scope;
+        let scope = if outer.is_empty() { name.to_owned() } else { format!("{outer}/{name}") };
+        let location = self.program.locations.push(Location { scope: scope.into(), ..Location::unknown() });
+        known.push((name.into(), location));
+        self.scope_locations.insert(location, self.location);
+        location
+    }
+
+    /// The location of the scope of what belongs to the gradient of an op, as JAX writes it.
     pub(crate) fn backward_location(&mut self, forward: LocationId) -> LocationId {
+        let forward = self.scope_locations.get(&forward).copied().unwrap_or(forward);
         if let Some(&location) = self.backward.get(&forward) {
             return location;
         }
@@ -261,7 +285,8 @@ impl Builder {
         if self.error.is_some() {
             return (None, std::iter::repeat_n(self.stand_in(), count).collect());
         }
-        match self.program.add_op(self.region, op, operands, regions, self.location) {
+        let location = self.op_location(&op);
+        match self.program.add_op(self.region, op, operands, regions, location) {
             Ok(id) => (Some(id), self.program.ops[id].results.clone()),
             Err(message) => {
                 let value = self.fail(&message);
@@ -291,7 +316,8 @@ impl Builder {
     pub fn literal(&mut self, literal: Literal) -> ValueId {
         let ty = literal.ty.clone();
         let op = Op::Constant(Box::new(literal));
-        let id = self.program.add_op_with_types(self.region, op, &[], &[], [ty], self.location);
+        let location = self.op_location(&op);
+        let id = self.program.add_op_with_types(self.region, op, &[], &[], [ty], location);
         self.program.ops[id].results[0]
     }
 
@@ -560,7 +586,7 @@ impl Builder {
             slice_sizes,
             indices_are_sorted: false,
         };
-        self.gather(table, indices, gather)
+        self.scoped("embedding", |builder| builder.gather(table, indices, gather))
     }
 
     /// Adds updates into a tensor.

@@ -1,0 +1,93 @@
+//! What engines that run op by op have whole: functions that programs write out in small ops.
+
+use crate::program::Location;
+
+/// A function, known by the scope that its ops stand in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    /// The last part of the scope, as PyTorch and JAX call it.
+    pub(super) name: &'static str,
+    pub(super) keeps: Keeps,
+    /// Buffers of the size of its largest value that it needs while it runs, but not in the forward pass.
+    pub(super) scratch: usize,
+}
+
+/// What the forward pass of a function keeps for its backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// Whatever the program reads.
+    AsRead,
+    Only(&'static [Kept]),
+    /// There is no backward pass: it belongs to the update, and elementwise ops overwrite what they change.
+    InPlace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// The largest of its operands that is no argument of the step.
+    Operand,
+    Result,
+    /// Something of the size and type of the operand.
+    Alike,
+    /// So many numbers of `f32` for each row of the operand's last dimension.
+    PerRow(usize),
+    /// So many bytes for each element of the result.
+    PerElement(usize),
+}
+
+/// In the order of the alphabet. What is kept is what PyTorch's own functions keep (their derivatives are in
+/// `tools/autograd/derivatives.yaml` of PyTorch), measured in `tests/profile/torch.json`.
+#[rustfmt::skip]
+pub(super) const FUNCTIONS: &[Function] = &[
+    // The divisor and the change, for one parameter at a time.
+    Function { name: "adam", keeps: Keeps::AsRead, scratch: 2 },
+    Function { name: "batch_norm", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "chunk", keeps: Keeps::Only(&[]), scratch: 0 },
+    Function { name: "clip", keeps: Keeps::InPlace, scratch: 0 },
+    Function { name: "convolution", keeps: Keeps::AsRead, scratch: 0 },
+    // A log-softmax, whose result is kept, and the choice of the right ones, whose gradient is as large.
+    Function { name: "cross_entropy", keeps: Keeps::Only(&[Kept::Alike]), scratch: 1 },
+    // A mask of bools.
+    Function { name: "dropout", keeps: Keeps::Only(&[Kept::PerElement(1)]), scratch: 0 },
+    Function { name: "embedding", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "gelu", keeps: Keeps::Only(&[Kept::Operand]), scratch: 0 },
+    Function { name: "layer_norm", keeps: Keeps::Only(&[Kept::Operand, Kept::PerRow(2)]), scratch: 0 },
+    Function { name: "linear", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "log_softmax", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
+    // The positions of the largest are numbers of 64 bits.
+    Function { name: "max_pool", keeps: Keeps::Only(&[Kept::Operand, Kept::PerElement(8)]), scratch: 0 },
+    Function { name: "relu", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
+    // Written out by PyTorch itself: the scaled operand is kept for the gradient of the scale.
+    Function { name: "rms_norm", keeps: Keeps::Only(&[Kept::Operand, Kept::Alike, Kept::PerRow(1)]), scratch: 1 },
+    Function { name: "sgd", keeps: Keeps::AsRead, scratch: 0 },
+    Function { name: "sigmoid", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
+    Function { name: "silu", keeps: Keeps::Only(&[Kept::Operand]), scratch: 0 },
+    Function { name: "softmax", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
+    Function { name: "tanh", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
+];
+
+/// The function of that name.
+pub(super) fn function(name: &str) -> Option<&'static Function> {
+    let index = FUNCTIONS.binary_search_by(|function| function.name.cmp(name)).ok()?;
+    Some(&FUNCTIONS[index])
+}
+
+/// The function that an op is part of, and the path of its scope, where there is one: the innermost scope
+/// around the op is called as it is.
+pub(super) fn function_of(location: &Location) -> Option<(&'static Function, String)> {
+    // Tracing and differentiation put words around names: `transpose(jvp(gelu))`.
+    let bare = |part: &'_ str| part.rsplit('(').next().unwrap_or(part).trim_end_matches(')').to_owned();
+    let (scope, _) = location.scope.rsplit_once('/')?;
+    let path: Vec<String> = scope.split('/').map(bare).collect();
+    Some((function(path.last()?)?, path.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_stand_in_the_order_of_the_alphabet() {
+        assert!(FUNCTIONS.is_sorted_by(|left, right| left.name < right.name));
+    }
+}
