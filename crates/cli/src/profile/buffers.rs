@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use meshwright::profile::{Buffer, Class, Holds};
 use meshwright::program::{OpId, Program, Type};
 
-use super::{Summary, module_path, op_place};
+use super::{Summary, module_of, op_place};
 use crate::names::collapse;
 use crate::place::{op_name, short_type};
 
@@ -71,7 +71,7 @@ impl Summary<'_> {
     /// The same without the numbers of layers.
     fn kind_name(&self, buffer: &Buffer) -> String {
         let Holds::Made(op) = buffer.holds else { return collapse(&self.buffer_name(buffer)) };
-        let place = match module_path(self.program(), op) {
+        let place = match module_of(self.program(), op) {
             Some(path) => Some(path.split('.').map(without_number).collect::<Vec<_>>().join(".")),
             None => op_place(self.program(), op),
         };

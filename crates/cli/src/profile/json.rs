@@ -4,7 +4,7 @@ use meshwright::profile::{Buffer, Holds, MemoryModel, Module};
 use meshwright::program::{OpId, Phase};
 use serde_json::{Map, Value, json};
 
-use super::{PHASES, Summary, module_path, phase_name, present};
+use super::{PHASES, Summary, module_of, phase_name, present};
 use crate::place::{location, op_name};
 
 /// Points of the timeline, at most.
@@ -32,8 +32,8 @@ impl Summary<'_> {
             "temp_bytes": memory.temporary_bytes(),
             "peak_bytes": self.peak_bytes(),
             "saved_activation_bytes": memory.saved_activation_bytes(),
-            "forward_backward_peak_bytes": memory.phase_bytes(&[Phase::Forward, Phase::Backward]),
-            "optimizer_peak_bytes": memory.phase_bytes(&[Phase::Update]),
+            "forward_backward_peak_bytes": memory.forward_backward_bytes(),
+            "optimizer_peak_bytes": memory.update_bytes(),
             "memory": classes,
             "phases": phases,
             "ops": profile.ops.len(),
@@ -55,7 +55,6 @@ impl Summary<'_> {
             "ops": records().count(),
             "bytes_read": number(records().map(|record| record.bytes_read).sum()),
             "bytes_written": number(records().map(|record| record.bytes_written).sum()),
-            "peak_bytes": self.profile.memory.phase_bytes(&[phase]),
         })
     }
 
@@ -90,7 +89,7 @@ impl Summary<'_> {
         let program = self.program();
         let mut object = Map::new();
         object.insert("op".to_owned(), json!(op_name(program, op)));
-        object.insert("module".to_owned(), json!(module_path(program, op)));
+        object.insert("module".to_owned(), json!(module_of(program, op)));
         object.insert("location".to_owned(), json!(location(program, op)));
         object.insert("phase".to_owned(), json!(phase_name(self.profile.anatomy.phase(op))));
         object

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use meshwright::profile::{ByClass, Class, Holds, MemoryModel, Profile, profile};
+use meshwright::profile::{ByClass, Class, Holds, MemoryModel, Profile, module_path, profile};
 use meshwright::program::{OpId, Phase, Program};
 
 use crate::error::{Answer, Error};
@@ -192,14 +192,14 @@ fn phase_name(phase: Phase) -> &'static str {
 }
 
 /// The modules around an op, such as `layers.0.attn`.
-fn module_path(program: &Program, op: OpId) -> Option<String> {
-    let modules = program.locations[program.ops[op].location].modules();
+fn module_of(program: &Program, op: OpId) -> Option<String> {
+    let modules = module_path(&program.locations[program.ops[op].location]);
     (!modules.is_empty()).then(|| modules.join("."))
 }
 
 /// The modules around an op, or else where it came from.
 fn op_place(program: &Program, op: OpId) -> Option<String> {
-    module_path(program, op).or_else(|| location(program, op))
+    module_of(program, op).or_else(|| location(program, op))
 }
 
 /// The classes in which there is something, with their bytes.

@@ -60,22 +60,31 @@ impl Summary<'_> {
         if self.profile.ops.is_empty() {
             return String::new();
         }
-        let mut table = Table::new(&["phase", "operations", "share", "ops", "temporary"]);
+        let mut table = Table::new(&["phase", "operations", "share", "ops"]);
         let total = self.flops(None);
         for phase in PHASES {
             let ops = self.profile.ops.iter().filter(|record| record.phase == phase).count();
             if ops > 0 {
-                let (work, made) = (self.flops(Some(phase)), self.profile.memory.phase_bytes(&[phase]));
-                let name = phase_name(phase).to_owned();
-                table.row([name, flops(work), share(work, total), count(ops), size(made)]);
+                let work = self.flops(Some(phase));
+                table.row([phase_name(phase).to_owned(), flops(work), share(work, total), count(ops)]);
             }
         }
-        let mut words = "Temporary memory is all but arguments and results, at its most.".to_owned();
-        match self.profile.memory.saved_activation_bytes() {
-            0 => {}
-            saved => words += &format!(" Forward keeps {} for backward.", size(saved)),
+        table.render(width) + "\n" + &paragraph(&self.besides(), "", "", width) + "\n"
+    }
+
+    /// What there is besides arguments, in words.
+    fn besides(&self) -> String {
+        let memory = &self.profile.memory;
+        let before = size(memory.forward_backward_bytes());
+        if memory.steps.iter().all(|step| step.phase == Phase::Forward) {
+            return format!("Besides arguments there is at most {before} at a time.");
         }
-        table.render(width) + "\n" + &paragraph(&words, "", "", width) + "\n"
+        let update = size(memory.update_bytes());
+        let kept = match memory.saved_activation_bytes() {
+            0 => String::new(),
+            saved => format!(" Forward keeps {} for backward.", size(saved)),
+        };
+        format!("Besides arguments there is at most {before} until backward is over, and {update} from then on.{kept}")
     }
 
     fn chart(&self, width: usize) -> String {

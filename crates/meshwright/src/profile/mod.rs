@@ -13,7 +13,7 @@ mod views;
 
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
-pub use modules::Module;
+pub use modules::{Module, module_path};
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -9,23 +9,16 @@ impl Location {
         scope_parts(&self.scope)
     }
 
-    /// The modules around the op, outermost first: the parts of its scope but for its own name, where tracing
-    /// has put that last, and for what JAX put between.
+    /// The modules around the op, outermost first: the parts of its scope but for its own name and for what
+    /// nobody but JAX named.
     pub fn modules(&self) -> Vec<&str> {
         let mut parts = scope_parts(&self.scope);
-        if is_traced(&self.scope) {
-            parts.pop();
-        }
+        parts.pop();
         parts.retain(|part| !is_put_between(part));
         // A loop over a module names it again inside. The first layer of the first group is no such thing.
         parts.dedup_by(|inner, outer| inner == outer && !inner.bytes().all(|byte| byte.is_ascii_digit()));
         parts
     }
-}
-
-/// Whether a scope comes from JAX, which begins with the function that was traced and ends with the op's own name.
-fn is_traced(scope: &str) -> bool {
-    scope.starts_with("jit(") || scope.starts_with("pjit(")
 }
 
 /// Whether nobody but JAX named it: parts of loops, functions that it keeps to itself, and formulas of `einsum`.
@@ -63,8 +56,8 @@ mod tests {
     #[test]
     fn modules_are_what_people_named() {
         check("", &[]);
-        check("layers.0/attn", &["layers", "0", "attn"]);
-        check("transpose(groups.0.0)", &["groups", "0", "0"]);
+        check("layers.0/attn/dot_general", &["layers", "0", "attn"]);
+        check("transpose(groups.0.0)/convolution", &["groups", "0", "0"]);
         check("jit(step)/dot_general", &[]);
         check("jit(step)/transpose(jvp(layer0))/attn/bqhd,bkhd->bhqk/dot_general", &["layer0", "attn"]);
         check("jit(step)/layer/while/body/closed_call/checkpoint/layer/mlp/_inner/add", &["layer", "mlp"]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use meshwright::lower::estimate;
 use meshwright::models::Model;
 use meshwright::profile::{MemoryModel, Profile, profile};
-use meshwright::program::{Phase, Program, expand_attention};
+use meshwright::program::{Program, expand_attention};
 use meshwright::shard::Mesh;
 use meshwright::tactics::{parse, partition};
 use serde_json::Value;
@@ -48,13 +48,13 @@ pub(crate) const TORCH: [Quantity; 4] = [
     Quantity {
         name: "peak of forward and backward",
         keys: &["forward_backward_peak_bytes"],
-        of: |profile| profile.memory.phase_bytes(&[Phase::Forward, Phase::Backward]) as f64,
+        of: |profile| profile.memory.forward_backward_bytes() as f64,
     },
     // The gradients are there besides what the update allocates.
     Quantity {
         name: "peak of update",
         keys: &["optimizer_peak_bytes", "parameter_bytes"],
-        of: |profile| profile.memory.phase_bytes(&[Phase::Update]) as f64,
+        of: |profile| profile.memory.update_bytes() as f64,
     },
     Quantity {
         name: "saved activations",
