@@ -43,7 +43,6 @@ TWINS = {
     "llama3-8b": twins.Llama,
     "vit-l16": twins.Vit,
     "wresnet-250m": twins.Resnet,
-    # No built-in model has blocks of two convolutions.
     "resnet-18": twins.BasicResnet,
 }
 OPTIMIZERS = {
@@ -100,6 +99,7 @@ CHECKED = {
     "llama": ("llama3-8b", SMALL | {"kv_heads": 2}),
     "vit": ("vit-l16", SMALL_IMAGES | {"layers": 2, "hidden": 16, "heads": 4, "ffn": 32, "patch": 16}),
     "resnet": ("wresnet-250m", SMALL_IMAGES | {"layers": 1, "channels": 4, "width": 2}),
+    "resnet_basic": ("resnet-18", SMALL_IMAGES | {"layers": 18, "channels": 4, "width": 1}),
 }
 TOLERANCE = 1e-4
 
@@ -235,8 +235,8 @@ def variants():
 
 
 def row(name, preset, changed, attention):
-    known = {"model": {"preset": preset, "set": changed}} if preset != "resnet-18" else {}
-    return {"name": name, "attention": attention, **known, **measured(preset, changed, attention)}
+    model = {"preset": preset, "set": changed}
+    return {"name": name, "attention": attention, "model": model, **measured(preset, changed, attention)}
 
 
 def measure(names):
@@ -287,7 +287,7 @@ def check(command):
     for name, (preset, changed) in CHECKED.items():
         model = [preset, *(f"--set={key}={value}" for key, value in changed.items()), "--set=optimizer=none"]
         summary = json.loads(run(command, "inspect", *model, "--json"))
-        for attention in ("none",) if preset == "wresnet-250m" else twins.ATTENTION:
+        for attention in ("none",) if "resnet" in preset else twins.ATTENTION:
             step = Step(preset, changed, attention)
             found = run_built_in(command, model, summary, given(step, summary))
             step.forward_backward()

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use meshwright::profile::{MemoryModel, profile};
 use meshwright::program::Program;
-use recorded::{Comparison, TORCH, XLA, against_torch, against_xla, program, rows};
+use recorded::{Attention, Comparison, TORCH, XLA, against_torch, against_xla, program, rows};
 
 const ROUNDS: usize = 10;
 
@@ -27,8 +27,10 @@ fn main() -> Result<(), String> {
     match *arguments {
         ["errors"] => {
             print_errors(&format!("fused: {}", XLA[0].name), "XLA", &against_xla());
-            for (quantity, compared) in TORCH.iter().zip(against_torch()) {
-                print_errors(&format!("eager: {}", quantity.name), "PyTorch", &compared);
+            for (attention, words) in [(Attention::Whole, ""), (Attention::WrittenOut, ", attention written out")] {
+                for (quantity, compared) in TORCH.iter().zip(against_torch(attention)) {
+                    print_errors(&format!("eager: {}{words}", quantity.name), "PyTorch", &compared);
+                }
             }
             Ok(())
         }
@@ -55,10 +57,10 @@ fn least_seconds(program: &Program, memory_model: MemoryModel) -> f64 {
 }
 
 fn print_errors(title: &str, truth: &str, compared: &[Comparison]) {
-    println!("{title:<44}{truth:>17}{:>17}{:>9}", "meshwright", "error");
+    println!("{title:<56}{truth:>17}{:>17}{:>9}", "meshwright", "error");
     for each in compared {
         let error = format!("{:+.1}%", 100.0 * each.error());
-        println!("{:<44}{:>17.0}{:>17.0}{error:>9}", each.name, each.truth, each.found);
+        println!("{:<56}{:>17.0}{:>17.0}{error:>9}", each.name, each.truth, each.found);
     }
     let mut errors: Vec<f64> = compared.iter().map(|each| 100.0 * each.error().abs()).collect();
     errors.sort_by(f64::total_cmp);

@@ -6,6 +6,7 @@ mod functions;
 mod fuse;
 mod fused;
 mod graph;
+mod kernels;
 mod make;
 mod memory;
 mod modules;

@@ -70,10 +70,23 @@ pub(crate) fn against_xla() -> Vec<Comparison> {
     rows.flat_map(|row| compare(&row, MemoryModel::Fused, &XLA)).collect()
 }
 
-/// Every model that PyTorch ran and that is built in, a list for each of [`TORCH`].
-pub(crate) fn against_torch() -> [Vec<Comparison>; TORCH.len()] {
+/// How a model in PyTorch attends: by one op, or by products of matrices and a softmax.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attention {
+    Whole,
+    WrittenOut,
+}
+
+impl Attention {
+    fn of(row: &Value) -> Attention {
+        if row["attention"] == "plain" { Attention::WrittenOut } else { Attention::Whole }
+    }
+}
+
+/// Every model that PyTorch ran and that attends so, a list for each of [`TORCH`].
+pub(crate) fn against_torch(attention: Attention) -> [Vec<Comparison>; TORCH.len()] {
     let mut lists = TORCH.map(|_| Vec::new());
-    for row in rows("torch.json").iter().filter(|row| row["model"].is_object()) {
+    for row in rows("torch.json").iter().filter(|row| Attention::of(row) == attention) {
         for (list, comparison) in lists.iter_mut().zip(compare(row, MemoryModel::Eager, &TORCH)) {
             list.push(comparison);
         }
@@ -103,14 +116,14 @@ pub(crate) fn number(row: &Value, key: &str) -> f64 {
     row[key].as_f64().unwrap_or_else(|| panic!("{} has no {key}", row["name"]))
 }
 
-/// The program of a row. PyTorch with plain attention computes scores on their own.
+/// The program of a row.
 pub(crate) fn program(row: &Value) -> Program {
     let model = &row["model"];
     let whole = match model["file"].as_str() {
         Some(file) => read(file),
         None => build(model),
     };
-    if row["attention"] == "plain" {
+    if Attention::of(row) == Attention::WrittenOut {
         return expand_attention(&whole).into_owned();
     }
     let Some(mesh) = row["mesh"].as_str() else { return whole };

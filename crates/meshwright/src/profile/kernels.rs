@@ -1,0 +1,303 @@
+//! What an engine that runs op by op runs at once, and what it keeps for the backward pass.
+
+use rustc_hash::FxHashMap;
+
+use super::functions::{Function, Keeps, Kept, function_of};
+use super::views::{Strides, contiguous, made, view};
+use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, RegionId, ValueId};
+
+/// The kernels of a region in the order in which they run.
+pub(super) struct Kernels {
+    pub(super) list: Vec<Kernel>,
+    /// For each value, the one in whose storage it lies.
+    pub(super) sources: Vec<ValueId>,
+}
+
+pub(super) fn kernels(program: &Program, anatomy: &Anatomy, region: RegionId) -> Kernels {
+    let mut grouping = Grouping::new(program, anatomy);
+    for &op in &program.regions[region].ops {
+        grouping.run(op);
+    }
+    grouping.keep_what_functions_keep();
+    Kernels { list: grouping.kernels, sources: grouping.sources }
+}
+
+/// What runs at once: an op, a function, or what belongs to the gradient of one op.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub(super) ops: Vec<OpId>,
+    pub(super) pass: Pass,
+    pub(super) function: Option<(&'static Function, PathId)>,
+    /// The values in whose storage its operands lie, but for what it makes itself.
+    pub(super) reads: Vec<ValueId>,
+    /// What it keeps for a backward pass besides values of the program.
+    pub(super) kept_bytes: usize,
+    /// The last kernel that reads what is kept.
+    pub(super) kept_until: usize,
+}
+
+/// What a kernel is for. What is made again belongs to the backward pass but works as the forward pass did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Pass {
+    Forward,
+    Again,
+    Backward,
+    Update,
+}
+
+impl Pass {
+    pub(super) fn phase(self) -> Phase {
+        match self {
+            Pass::Forward => Phase::Forward,
+            Pass::Again | Pass::Backward => Phase::Backward,
+            Pass::Update => Phase::Update,
+        }
+    }
+}
+
+/// The place of a function's scope in the list of all, without what differentiation puts around it.
+pub(super) type PathId = usize;
+
+struct Grouping<'p> {
+    program: &'p Program,
+    anatomy: &'p Anatomy,
+    kernels: Vec<Kernel>,
+    /// For each value, the one in whose storage it lies.
+    sources: Vec<ValueId>,
+    strides: Vec<Option<Strides>>,
+    /// For each value, the kernel that makes it.
+    makers: Vec<Option<usize>>,
+    paths: FxHashMap<String, PathId>,
+    functions: Vec<Option<Option<(&'static Function, PathId)>>>,
+    /// Kernels of functions that can still grow: nobody else has read what they make.
+    open: FxHashMap<(PathId, Pass), usize>,
+}
+
+impl<'p> Grouping<'p> {
+    fn new(program: &'p Program, anatomy: &'p Anatomy) -> Grouping<'p> {
+        Grouping {
+            program,
+            anatomy,
+            kernels: Vec::new(),
+            sources: program.values.ids().collect(),
+            strides: vec![None; program.values.len()],
+            makers: vec![None; program.values.len()],
+            paths: FxHashMap::default(),
+            functions: vec![None; program.locations.len()],
+            open: FxHashMap::default(),
+        }
+    }
+
+    fn pass(&self, op: OpId, path: Option<PathId>) -> Pass {
+        // Gradients also need numbers that owe nothing to gradients, such as the square of what was made again.
+        let has_begun = path.is_some_and(|path| self.open.contains_key(&(path, Pass::Backward)));
+        match self.anatomy.phase(op) {
+            Phase::Forward => Pass::Forward,
+            Phase::Backward if self.anatomy.is_recomputed(op) && !has_begun => Pass::Again,
+            Phase::Backward => Pass::Backward,
+            Phase::Update => Pass::Update,
+        }
+    }
+
+    fn function(&mut self, op: OpId) -> Option<(&'static Function, PathId)> {
+        let location = self.program.ops[op].location;
+        let paths = &mut self.paths;
+        *self.functions[location.index()].get_or_insert_with(|| {
+            let (function, path) = function_of(&self.program.locations[location])?;
+            let next = paths.len();
+            Some((function, *paths.entry(path).or_insert(next)))
+        })
+    }
+
+    /// Where the elements of a value lie in its storage. Nobody asks for most of them.
+    fn strides(&self, value: ValueId) -> Strides {
+        self.strides[value.index()].clone().unwrap_or_else(|| contiguous(self.program.shape(value)))
+    }
+
+    fn run(&mut self, op: OpId) {
+        let operation = &self.program.ops[op];
+        let mut key = self.function(op).map(|(_, path)| (path, self.pass(op, Some(path))));
+        let mut own = key.and_then(|key| self.open.get(&key).copied());
+        let reads: Vec<ValueId> = self.program.outer_reads(op).iter().map(|read| self.sources[read.index()]).collect();
+        if self.is_accumulation(op, own) {
+            (key, own) = (None, None);
+        }
+        if self.alias(op, own) {
+            return;
+        }
+        // Numbers and literals are part of the program.
+        if matches!(operation.op, Op::Constant(_)) {
+            return;
+        }
+        self.close_read(&reads, own);
+        let own = own.filter(|_| key.is_some_and(|key| self.open.contains_key(&key)));
+        let kernel = own.or_else(|| self.same_node(op, key, &reads)).unwrap_or_else(|| self.start(op, key));
+        self.kernels[kernel].ops.push(op);
+        for read in reads {
+            if self.makers[read.index()] != Some(kernel) && !self.kernels[kernel].reads.contains(&read) {
+                self.kernels[kernel].reads.push(read);
+            }
+        }
+        for (index, &result) in operation.results.iter().enumerate() {
+            if operation.op == Op::While && self.carries_in_place(op, index) {
+                self.sources[result.index()] = self.sources[operation.operands[index].index()];
+                continue;
+            }
+            self.makers[result.index()] = Some(kernel);
+            self.strides[result.index()] = Some(made(self.program, op, result, |value| self.strides(value)));
+        }
+    }
+
+    /// A function that somebody else has read from is at its end.
+    fn close_read(&mut self, reads: &[ValueId], own: Option<usize>) {
+        for read in reads {
+            if let Some(maker) = self.makers[read.index()].filter(|&maker| Some(maker) != own)
+                && let Kernel { function: Some((_, path)), pass, .. } = self.kernels[maker]
+            {
+                self.open.remove(&(path, pass));
+            }
+        }
+    }
+
+    /// Whether what a loop carries begins in the memory of its operand. Arguments and numbers stay as they are.
+    fn carries_in_place(&self, op: OpId, index: usize) -> bool {
+        let operand = self.program.ops[op].operands[index];
+        self.makers[self.sources[operand.index()].index()].is_some() || self.program.carries_unchanged(op, index)
+    }
+
+    /// Whether an op adds up gradients that come from several sides, which is no function's business.
+    fn is_accumulation(&self, op: OpId, own: Option<usize>) -> bool {
+        let operation = &self.program.ops[op];
+        let is_foreign = |value: &ValueId| {
+            let maker = self.makers[self.sources[value.index()].index()];
+            maker.is_some_and(|maker| Some(maker) != own && self.kernels[maker].pass == Pass::Backward)
+        };
+        let is_backward = self.anatomy.phase(op) == Phase::Backward;
+        is_backward && operation.op == Op::Binary(Binary::Add) && operation.operands.iter().any(is_foreign)
+    }
+
+    /// The kernel of the op before, where both belong to the gradient of one op: they stand in the same place
+    /// and read the same gradient. What that keeps goes when all of it has run.
+    fn same_node(&self, op: OpId, key: Option<(PathId, Pass)>, reads: &[ValueId]) -> Option<usize> {
+        let last = self.kernels.len().checked_sub(1)?;
+        let kernel = &self.kernels[last];
+        let is_gradient = |value: &&ValueId| {
+            self.makers[value.index()].is_some_and(|maker| maker != last && self.kernels[maker].pass == Pass::Backward)
+        };
+        let is_alone = key.is_none() && kernel.function.is_none() && kernel.pass == Pass::Backward;
+        let is_here = kernel.ops.iter().all(|&other| self.program.ops[other].location == self.program.ops[op].location);
+        let shares = reads.iter().filter(is_gradient).any(|read| kernel.reads.contains(read));
+        (is_alone && is_here && shares && self.pass(op, None) == Pass::Backward).then_some(last)
+    }
+
+    fn start(&mut self, op: OpId, key: Option<(PathId, Pass)>) -> usize {
+        let kernel = self.kernels.len();
+        let function = self.function(op).filter(|_| key.is_some());
+        let pass = key.map_or_else(|| self.pass(op, None), |(_, pass)| pass);
+        self.kernels.push(Kernel {
+            ops: Vec::new(),
+            pass,
+            function,
+            reads: Vec::new(),
+            kept_bytes: 0,
+            kept_until: kernel,
+        });
+        if let Some(key) = key {
+            self.open.insert(key, kernel);
+        }
+        kernel
+    }
+
+    /// Whether the results of an op lie where its operands do. What a function does to values of its own
+    /// stays inside of it.
+    fn alias(&mut self, op: OpId, own: Option<usize>) -> bool {
+        let operation = &self.program.ops[op];
+        let Some(&operand) = operation.operands.first() else { return false };
+        let source = self.sources[operand.index()];
+        if let Op::OptimizationBarrier = operation.op {
+            for (operand, result) in operation.operands.iter().zip(&operation.results) {
+                self.sources[result.index()] = self.sources[operand.index()];
+                self.strides[result.index()] = self.strides[operand.index()].clone();
+            }
+            return true;
+        }
+        let result = operation.results[0];
+        if self.function(op).is_some_and(|(function, _)| function.keeps == Keeps::InPlace)
+            && operation.op.is_elementwise()
+            && self.program.ty(operand) == self.program.ty(result)
+        {
+            self.sources[result.index()] = source;
+            return true;
+        }
+        if own.is_some() && self.makers[source.index()] == own {
+            return false;
+        }
+        let Some(strides) = view(self.program, op, &self.strides(operand)) else { return false };
+        self.sources[result.index()] = source;
+        self.strides[result.index()] = Some(strides);
+        true
+    }
+
+    /// Backward passes of functions read what these keep, whatever the program reads.
+    fn keep_what_functions_keep(&mut self) {
+        let mut by_operand: FxHashMap<(PathId, ValueId), usize> = FxHashMap::default();
+        for index in 0..self.kernels.len() {
+            let kernel = &self.kernels[index];
+            let Some((Function { keeps: Keeps::Only(kept), .. }, path)) = kernel.function else { continue };
+            match kernel.pass {
+                Pass::Forward | Pass::Again => {
+                    let made = kernel.reads.iter().filter(|read| self.makers[read.index()].is_some());
+                    by_operand.extend(made.map(|&read| ((path, read), index)));
+                }
+                Pass::Backward => {
+                    let is_forward = |&maker: &usize| {
+                        let maker = &self.kernels[maker];
+                        maker.pass != Pass::Backward && maker.function.is_some_and(|(_, other)| other == path)
+                    };
+                    let mut makers = kernel.reads.iter().filter_map(|read| self.makers[read.index()]);
+                    let mut readers = kernel.reads.iter().filter_map(|&read| by_operand.get(&(path, read)).copied());
+                    if let Some(forward) = makers.find(is_forward).or_else(|| readers.next()) {
+                        self.keep(forward, index, kept);
+                    }
+                }
+                Pass::Update => {}
+            }
+        }
+    }
+
+    /// Lets a backward kernel read what a function keeps instead of what the function reads and makes.
+    fn keep(&mut self, forward: usize, backward: usize, kept: &[Kept]) {
+        let operand = self.main_operand(forward);
+        let result = self.kernels[forward].ops.last().map(|&op| self.program.ops[op].results[0]);
+        let mut reads = std::mem::take(&mut self.kernels[backward].reads);
+        reads.retain(|read| {
+            self.makers[read.index()] != Some(forward)
+                && (!self.kernels[forward].reads.contains(read) || self.makers[read.index()].is_none())
+        });
+        let mut bytes = 0;
+        for kept in kept {
+            let ty = |value: Option<ValueId>| value.map(|value| self.program.ty(value));
+            match kept {
+                Kept::Operand => reads.extend(operand),
+                Kept::Result => reads.extend(result),
+                Kept::Alike => bytes += ty(operand).map_or(0, |ty| ty.bytes()),
+                Kept::PerRow(count) => {
+                    let rows = ty(operand).map_or(0, |ty| ty.elements() / ty.shape.last().copied().unwrap_or(1).max(1));
+                    bytes += 4 * count * rows;
+                }
+                Kept::PerElement(size) => bytes += size * ty(result).map_or(0, |ty| ty.elements()),
+            }
+        }
+        self.kernels[backward].reads = reads;
+        self.kernels[forward].kept_bytes = bytes;
+        self.kernels[forward].kept_until = self.kernels[forward].kept_until.max(backward);
+    }
+
+    /// The largest value that a kernel reads and that is no argument.
+    fn main_operand(&self, kernel: usize) -> Option<ValueId> {
+        let reads = self.kernels[kernel].reads.iter().copied();
+        let made = reads.clone().filter(|read| self.makers[read.index()].is_some());
+        made.max_by_key(|&read| self.program.ty(read).bytes())
+            .or_else(|| reads.max_by_key(|&read| self.program.ty(read).bytes()))
+    }
+}
