@@ -44,3 +44,18 @@ def test_run_computes_what_jax_computes(meshwright, tmp_path):
 def test_print_is_text_that_jaxlib_reads(meshwright, samples, name):
     text = meshwright("print", samples / f"{name}.mlir.gz")
     assert ir.Module.parse(text, mlir.make_ir_context()).operation.verify()
+
+
+def test_profile_counts_what_jax_counts(meshwright, tmp_path):
+    model = tmp_path / "step.mlir"
+    lowered = jax.jit(step).lower(*arguments())
+    model.write_text(lowered.as_text())
+
+    found = json.loads(meshwright("profile", model, "--json"))
+    leaves = jax.tree.leaves(arguments())
+    results = jax.tree.leaves(jax.eval_shape(step, *arguments()))
+    assert found["argument_bytes"] == sum(leaf.nbytes for leaf in leaves)
+    assert found["output_bytes"] == sum(result.size * result.dtype.itemsize for result in results)
+    assert found["parameter_bytes"] == sum(leaf.nbytes for leaf in leaves[:2])
+    assert found["peak_bytes"] >= found["argument_bytes"] + found["temp_bytes"]
+    assert found["flops"] == pytest.approx(lowered.compile().cost_analysis()["flops"], rel=0.02)

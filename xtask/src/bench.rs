@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: the importer beside jaxlib's parser and partitioning beside Shardy's propagation,
-//! on the same texts in the same run; and the solver beside what is known of instances of the contest.
+//! on the same texts in the same run; the profiler beside PyTorch, and beside what XLA and PyTorch said; and the
+//! solver beside what is known of instances of the contest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,6 +34,7 @@ pub(crate) fn run() -> Result<()> {
         println!("{name:<20}{megabytes:>7.1} MB{theirs:>9.1} ms{ours:>9.1} ms{ratio:>8.2}");
     }
     partition(&python, &folder.join("with locations.mlir"))?;
+    profiler()?;
     solver()
 }
 
@@ -88,6 +90,51 @@ fn partition(python: &Path, text: &Path) -> Result<()> {
     for (name, ours) in ["shardings", "shardings and lowering", "three presets, with costs"].into_iter().zip(ours) {
         println!("{name:<30}{:>9.1} ms{:>9.1} ms{:>8.2}", theirs * 1e3, ours * 1e3, theirs / ours);
     }
+    Ok(())
+}
+
+/// A training step of a GPT with about 24,000 ops as JAX exports it.
+const LARGE_STEP: &str = "samples/gpt32";
+
+/// What PyTorch is timed on.
+const TORCH_STEP: &str = "gpt2_small_fused";
+
+/// How long a profile takes, and how far it is from what was measured.
+pub(crate) fn profiler() -> Result<()> {
+    let tool = example("profile")?;
+    println!("\n{:<20}{:>10}{:>12}{:>12}", "profiling", "ops", "fused", "eager");
+    let mut times = Vec::new();
+    for name in [LARGE_STEP, TORCH_STEP] {
+        let line = output(Command::new(&tool).args(["seconds", name]))?;
+        let numbers: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        let [ops, fused, eager] = numbers[..] else { bail!("expected three numbers, got `{line}`") };
+        println!("{name:<20}{ops:>10}{:>9.1} ms{:>9.1} ms", fused * 1e3, eager * 1e3);
+        times.push(eager);
+    }
+    torch(times[1])?;
+    print!("\n{}", output(Command::new(&tool).arg("errors"))?);
+    Ok(())
+}
+
+/// PyTorch on the same model, where the interpreter has what `python/requirements-torch.txt` lists: a step, and
+/// what its own estimator needs to say the memory of it.
+fn torch(ours: f64) -> Result<()> {
+    let python = python::interpreter();
+    let is_there = Command::new(&python).args(["-c", "import accelerate, safetensors, torch, torchinfo"]).output();
+    if !is_there.is_ok_and(|output| output.status.success()) {
+        println!("PyTorch is not installed for {}, skipped; PYTHON names another", python.display());
+        return Ok(());
+    }
+    let script = root().join("python/benches/torch_memory.py");
+    let text = output(Command::new(&python).arg(&script).args(["time", TORCH_STEP]))?;
+    let times: serde_json::Value =
+        serde_json::from_str(&text).with_context(|| format!("expected JSON, got `{text}`"))?;
+    println!("\n{TORCH_STEP:<40}{:>12}{:>8}", "seconds", "ratio");
+    for (name, key) in [("MemTracker on fake tensors", "memtracker_seconds"), ("a step on this CPU", "step_seconds")] {
+        let theirs = times[key].as_f64().with_context(|| format!("no `{key}` in `{text}`"))?;
+        println!("{name:<40}{theirs:>12.3}{:>8.0}", theirs / ours);
+    }
+    println!("{:<40}{ours:>12.6}{:>8}", "meshwright profile --memory eager", 1);
     Ok(())
 }
 

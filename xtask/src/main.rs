@@ -16,12 +16,14 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "\
 Usage: cargo xtask test [--rust | --python]
-       cargo xtask bench
+       cargo xtask bench [--profile]
 
   test            build the command and run every test
   test --rust     only the tests in Rust
   test --python   only the tests in Python
-  bench           time the importer beside jaxlib's parser, partitioning beside Shardy, and the solver";
+  bench           time the importer beside jaxlib's parser, partitioning beside Shardy, the profiler
+                  beside PyTorch, and the solver; measure profiles against XLA and PyTorch
+  bench --profile only what concerns the profiler";
 
 fn main() -> ExitCode {
     match run() {
@@ -43,6 +45,7 @@ fn run() -> Result<bool> {
         ["test", "--rust"] => Ok(test::run(&test::Steps { rust: true, python: false })),
         ["test", "--python"] => Ok(test::run(&test::Steps { rust: false, python: true })),
         ["bench"] => bench::run().map(|()| true),
+        ["bench", "--profile"] => bench::profiler().map(|()| true),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

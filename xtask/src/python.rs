@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 /// The interpreter of an environment that has exactly these requirements. It is made at first use
 /// and shared by all clones of the repository.
 pub(crate) fn environment(requirements: &Path) -> Result<PathBuf> {
-    let system = env::var_os("PYTHON").unwrap_or_else(|| OsString::from("python3"));
+    let system = interpreter();
     let version = version(&system)?;
     let pins = fs::read_to_string(requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
     let cache = cache()?;
@@ -27,6 +27,11 @@ pub(crate) fn environment(requirements: &Path) -> Result<PathBuf> {
         make(&system, requirements, &folder)?;
     }
     Ok(python(&folder))
+}
+
+/// The interpreter that environments are made with.
+pub(crate) fn interpreter() -> OsString {
+    env::var_os("PYTHON").unwrap_or_else(|| OsString::from("python3"))
 }
 
 /// Says that an environment was made to its end.

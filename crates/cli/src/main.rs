@@ -4,6 +4,7 @@ mod inspect;
 mod models;
 mod partition;
 mod print;
+mod profile;
 mod run;
 mod solve;
 mod verify;
@@ -43,6 +44,7 @@ enum Command {
     Models(models::Arguments),
     Partition(partition::Arguments),
     Print(print::Arguments),
+    Profile(profile::Arguments),
     Run(run::Arguments),
     Solve(solve::Arguments),
     Verify(verify::Arguments),
@@ -51,6 +53,7 @@ enum Command {
 const AFTER_HELP: &str = "\
 Examples:
   meshwright inspect gpt-2.6b            what is in a model
+  meshwright profile gpt-2.6b            what a step of it costs
   meshwright run step.mlir --seed 1      evaluate it on generated inputs
   meshwright print step.mlir | less      read it, inlined and cleaned
   meshwright partition gpt-2.6b --mesh data=8 --tactics zero.toml
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Models(arguments) => models::execute(&arguments),
         Command::Partition(arguments) => partition::execute(&arguments),
         Command::Print(arguments) => print::execute(&arguments),
+        Command::Profile(arguments) => profile::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Solve(arguments) => solve::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),

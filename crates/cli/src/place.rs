@@ -1,12 +1,31 @@
-//! Where things are, for messages.
+//! What things are called and where they are, for messages.
 
-use meshwright::program::{LocationId, Program};
+use meshwright::program::{Location, LocationId, OpId, Program, Type};
 
-/// Where an op came from, as far as it is known: `step.py:12:3` or its scope.
+/// Where an op came from, as far as it is known: `step.py:12:3` or its scope, in backticks.
 pub(crate) fn place(program: &Program, location: LocationId) -> Option<String> {
     let location = &program.locations[location];
-    if !location.file.is_empty() {
-        return Some(format!("{}:{}:{}", location.file, location.line, location.column));
-    }
-    (!location.scope.is_empty()).then(|| format!("`{}`", location.scope))
+    position(location).or_else(|| (!location.scope.is_empty()).then(|| format!("`{}`", location.scope)))
+}
+
+/// Where an op came from: `step.py:12:3`, or its scope.
+pub(crate) fn location(program: &Program, op: OpId) -> Option<String> {
+    let location = &program.locations[program.ops[op].location];
+    position(location).or_else(|| (!location.scope.is_empty()).then(|| location.scope.to_string()))
+}
+
+fn position(location: &Location) -> Option<String> {
+    (!location.file.is_empty()).then(|| format!("{}:{}:{}", location.file, location.line, location.column))
+}
+
+/// The name of an op without its dialect.
+pub(crate) fn op_name(program: &Program, op: OpId) -> &str {
+    let name = program.ops[op].op.name();
+    name.rsplit_once('.').map_or(name, |(_, name)| name)
+}
+
+/// Such as `bf16[4096,11008]`.
+pub(crate) fn short_type(ty: &Type) -> String {
+    let sizes: Vec<String> = ty.shape.iter().map(ToString::to_string).collect();
+    format!("{}[{}]", ty.dtype, sizes.join(","))
 }

@@ -145,6 +145,44 @@ pub(crate) fn duration(seconds: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// A number of floating-point operations with three digits and a unit: `2.71 TFLOP`.
+pub(crate) fn flops(operations: f64) -> String {
+    let units = ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP"];
+    let (mut value, mut unit) = (operations, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = if unit == 0 || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$} {}", units[unit])
+}
+
+/// Words in lines no longer than `width`, where words allow.
+pub(crate) fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> String {
+    let mut text = String::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in words.split(' ') {
+        if !is_empty && line.width() + 1 + word.width() > width {
+            text += &(line + "\n");
+            line = rest.to_owned();
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    text + &line + "\n"
+}
+
 /// A bar of at most [`BAR`] cells for `number` of `most`, padded to that width.
 pub(crate) fn bar(number: usize, most: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -186,6 +224,13 @@ mod tests {
             [0.0, 1.5e-5, 0.9996e-3, 0.0125, 250.4].map(duration),
             ["0 s", "15.0 µs", "1.00 ms", "12.5 ms", "250 s"]
         );
+    }
+
+    #[test]
+    fn operations_read_well() {
+        let given = [0.0, 999.0, 999.6, 12_345.0, 2.7149e12, 999.9e12, 1e30];
+        let expected = ["0 FLOP", "999 FLOP", "1.00 kFLOP", "12.3 kFLOP", "2.71 TFLOP", "1.00 PFLOP", "1000000 YFLOP"];
+        assert_eq!(given.map(flops), expected);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Every file in `cmd/` says what commands print and with which code they exit. `BLESS=1` rewrites
-//! what they print.
+//! Every file in `cmd/` says what commands print and with which code they exit, and so do the transcripts in
+//! guides. `BLESS=1` rewrites what they print.
 
 use std::env;
 use std::process::Command;
@@ -12,5 +12,10 @@ fn commands() {
         let status = Command::new(this).args(["commands", "--exact"]).env("TRYCMD", "overwrite").status();
         assert!(status.is_ok_and(|status| status.success()), "not every file could be rewritten");
     }
-    trycmd::TestCases::new().case("tests/cmd/*.trycmd").case("tests/cmd/*.toml").env("NO_COLOR", "1");
+    trycmd::TestCases::new()
+        .case("tests/cmd/*.trycmd")
+        .case("tests/cmd/*.toml")
+        .case("../../docs/guides/profile.md")
+        .case("../../README.md")
+        .env("NO_COLOR", "1");
 }

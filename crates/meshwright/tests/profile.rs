@@ -1,36 +1,22 @@
-//! The profiler beside what XLA says of the programs that it compiled (`tests/profile/xla.json`).
+//! The profiler beside what XLA says of the programs that it compiled (`tests/profile/xla.json`), and beside what
+//! PyTorch says of those that it ran (`tests/profile/torch.json`).
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+mod common;
+mod recorded;
 
-use meshwright::import::import;
-use meshwright::lower::estimate;
-use meshwright::models::Model;
-use meshwright::profile::{MemoryModel, profile, work};
-use meshwright::program::Program;
-use meshwright::shard::Mesh;
-use meshwright::tactics::{parse, partition};
-use serde_json::Value;
-
-/// What programs below this size need is decided by what is too small for libraries.
-const SMALLEST: f64 = 5e6;
+use meshwright::profile::work;
+use meshwright::program::Op;
+use recorded::{Attention, Comparison, SMALLEST, TORCH, against_torch, against_xla, number, program, rows};
 
 #[test]
 fn temporary_memory_is_near_what_xla_allocates() {
-    let mut errors: Vec<(f64, String)> = Vec::new();
-    for row in rows() {
-        let expected = number(&row, "temp_bytes");
-        if expected >= SMALLEST {
-            let found = profile(&program(&row), MemoryModel::Fused).memory.temporary_bytes() as f64;
-            errors.push((found / expected - 1.0, row["name"].as_str().unwrap_or_default().to_owned()));
-        }
-    }
-    errors.sort_by(|left, right| left.0.abs().total_cmp(&right.0.abs()));
-    let table: Vec<String> = errors.iter().map(|(error, name)| format!("{:+6.1}% {name}", 100.0 * error)).collect();
-    let median = errors[errors.len() / 2].0.abs();
-    let near = errors.iter().filter(|(error, _)| error.abs() <= NEAR).count() as f64 / errors.len() as f64;
-    assert!(errors.len() > 50 && median <= MEDIAN && near >= MOST, "{median} {near}\n{}", table.join("\n"));
+    let mut compared = against_xla();
+    compared.sort_by(|left, right| left.error().abs().total_cmp(&right.error().abs()));
+    let table: Vec<String> =
+        compared.iter().map(|each| format!("{:+6.1}% {}", 100.0 * each.error(), each.name)).collect();
+    let median = compared[compared.len() / 2].error().abs();
+    let near = compared.iter().filter(|each| each.error().abs() <= NEAR).count() as f64 / compared.len() as f64;
+    assert!(compared.len() > 50 && median <= MEDIAN && near >= MOST, "{median} {near}\n{}", table.join("\n"));
 }
 
 const MEDIAN: f64 = 0.03;
@@ -42,9 +28,9 @@ const MOST: f64 = 0.9;
 #[test]
 fn work_is_what_xla_counts() {
     let (mut compared, mut near) = (0, 0);
-    for row in rows() {
+    for row in rows("xla.json") {
         let program = program(&row);
-        let loops = program.ops.iter().filter(|(_, op)| matches!(op.op, meshwright::program::Op::While)).count();
+        let loops = program.ops.iter().filter(|(_, op)| matches!(op.op, Op::While)).count();
         if loops > 0 || number(&row, "temp_bytes") < SMALLEST {
             continue;
         }
@@ -64,85 +50,15 @@ const NEAR_WORK: f64 = 0.02;
 /// Attention is one op in PyTorch as it is in the models; where it is written out, there is no telling how.
 #[test]
 fn memory_op_by_op_is_what_pytorch_allocates() {
-    let rows = torch_rows();
-    assert!(rows.len() > 20, "{} rows", rows.len());
-    for row in rows {
-        let program = program(&row);
-        let found = profile(&program, MemoryModel::Eager);
-        let memory = &found.memory;
-        check(&row, "saved_activation_bytes", memory.saved_activation_bytes(), number(&row, "saved_activation_bytes"));
-        let forward_backward = number(&row, "forward_backward_peak_bytes");
-        check(&row, "forward_backward_peak_bytes", memory.forward_backward_bytes(), forward_backward);
-        let update = number(&row, "parameter_bytes") + number(&row, "optimizer_peak_bytes");
-        check(&row, "optimizer_peak_bytes", memory.update_bytes(), update);
-    }
-}
-
-#[test]
-fn products_of_matrices_are_those_that_pytorch_counts() {
-    for row in torch_rows() {
-        let program = program(&row);
-        let found = profile(&program, MemoryModel::Eager);
-        assert_eq!(found.flops(found.work(None)), number(&row, "flops"), "{}", row["name"]);
+    for (quantity, compared) in TORCH.iter().zip(against_torch(Attention::Whole)) {
+        assert!(compared.len() > 20, "{} rows", compared.len());
+        let most = if quantity.name == "work" { 0.0 } else { NEAR_PYTORCH };
+        for each in compared {
+            let Comparison { name, truth, found } = &each;
+            assert!(each.error().abs() <= most, "{} of {name}: {found} instead of {truth}", quantity.name);
+        }
     }
 }
 
 /// Statistics of a few numbers are not the same.
 const NEAR_PYTORCH: f64 = 0.0005;
-
-#[track_caller]
-fn check(row: &Value, key: &str, found: usize, expected: f64) {
-    let error = found as f64 / expected - 1.0;
-    assert!(error.abs() <= NEAR_PYTORCH, "{} of {}: {found} instead of {expected}", key, row["name"]);
-}
-
-fn torch_rows() -> Vec<Value> {
-    let is_whole = |row: &Value| row["attention"] != "plain";
-    rows_of("torch.json").into_iter().filter(is_whole).collect()
-}
-
-fn rows() -> Vec<Value> {
-    rows_of("xla.json")
-}
-
-fn rows_of(file: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(root().join("tests/profile").join(file)).expect("what was measured");
-    let record: Value = serde_json::from_str(&text).expect("JSON");
-    record["rows"].as_array().expect("rows").clone()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn number(row: &Value, key: &str) -> f64 {
-    row[key].as_f64().unwrap_or_else(|| panic!("{} has no {key}", row["name"]))
-}
-
-fn program(row: &Value) -> Program {
-    let model = &row["model"];
-    let whole = match model["file"].as_str() {
-        Some(file) => read(file),
-        None => build(model),
-    };
-    let Some(mesh) = row["mesh"].as_str() else { return whole };
-    let tactics = parse(row["tactics"].as_str().expect("tactics")).expect("tactics");
-    let mesh = Mesh::parse(mesh).expect("a mesh");
-    partition(&whole, &mesh, &tactics, &estimate).expect("the tactics apply").local.program
-}
-
-fn read(file: &str) -> Program {
-    let mut text = String::new();
-    let file = File::open(root().join(file)).expect("a program");
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("text");
-    import(&text.as_str().into()).program.expect("a program")
-}
-
-fn build(model: &Value) -> Program {
-    let mut built = Model::preset(model["preset"].as_str().expect("a preset")).expect("a preset");
-    for (key, value) in model["set"].as_object().expect("settings") {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        built.set(key, &value).expect("a setting");
-    }
-    built.build().expect("the model is built")
-}

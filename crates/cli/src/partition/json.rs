@@ -1,10 +1,11 @@
 //! The summary as JSON.
 
 use meshwright::lower::{CollectiveKind, Measures};
-use meshwright::program::{LocationId, OpId, Program, ValueId};
+use meshwright::program::{Program, ValueId};
 use serde_json::{Map, Value, json};
 
-use super::{Stored, Summary, op_name};
+use super::{Stored, Summary};
+use crate::place::{location, op_name};
 
 impl Summary<'_> {
     pub(super) fn to_json(&self) -> Value {
@@ -107,16 +108,6 @@ fn collectives(measures: &Measures) -> Value {
     let counts: Map<String, Value> =
         kinds.iter().map(|&kind| (kind.name().to_owned(), json!(measures.count(kind)))).collect();
     Value::Object(counts)
-}
-
-/// Where an op came from: `step.py:12:3`, or its scope.
-pub(super) fn location(program: &Program, op: OpId) -> Option<String> {
-    let id: LocationId = program.ops[op].location;
-    let location = &program.locations[id];
-    if !location.file.is_empty() {
-        return Some(format!("{}:{}:{}", location.file, location.line, location.column));
-    }
-    (!location.scope.is_empty()).then(|| location.scope.to_string())
 }
 
 /// The name of an argument or result, or the number that `meshwright print` shows.

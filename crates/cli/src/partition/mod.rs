@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use meshwright::lower::{LocalProgram, Measures, stablehlo};
-use meshwright::program::{ArgumentClass, OpId, Program, Type};
+use meshwright::program::{ArgumentClass, Program, Type};
 use meshwright::shard::{Mesh, Sharding};
 use meshwright::tactics::Partitioned;
 
@@ -146,12 +146,6 @@ impl Summary<'_> {
         rows.map(|((name, &value), sharding)| Stored { name, class: None, ty: self.program.ty(value), sharding })
             .collect()
     }
-}
-
-/// The name of an op without its dialect.
-fn op_name(program: &Program, op: OpId) -> &str {
-    let name = program.ops[op].op.name();
-    name.rsplit_once('.').map_or(name, |(_, name)| name)
 }
 
 /// An argument or result and how it lies.

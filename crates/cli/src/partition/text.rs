@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use meshwright::lower::{CollectiveKind, Measures, Reason, measure};
-use meshwright::program::{ArgumentClass, Type};
+use meshwright::program::ArgumentClass;
 use unicode_width::UnicodeWidthStr;
 
-use super::json::{location, value_name};
-use super::{Stored, Summary, op_name};
+use super::json::value_name;
+use super::{Stored, Summary};
 use crate::names::{collapse, collapse_literals, group};
-use crate::table::{Table, count, counted, duration, size};
+use crate::place::{location, op_name, short_type};
+use crate::table::{Table, count, counted, duration, paragraph, size};
 
 /// As many kinds of reshards are shown.
 const SHOWN: usize = 10;
@@ -334,34 +335,8 @@ fn collapse_place(place: &str) -> String {
     if place.contains(':') { place.to_owned() } else { collapse(place) }
 }
 
-/// Such as `bf16[4096,11008]`.
-fn short_type(ty: &Type) -> String {
-    let sizes: Vec<String> = ty.shape.iter().map(ToString::to_string).collect();
-    format!("{}[{}]", ty.dtype, sizes.join(","))
-}
-
 fn repeated(times: usize) -> String {
     if times > 1 { format!(" (x{})", count(times)) } else { String::new() }
-}
-
-/// Words in lines no longer than `width`, where words allow.
-fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> String {
-    let mut text = String::new();
-    let mut line = first.to_owned();
-    let mut is_empty = true;
-    for word in words.split(' ') {
-        if !is_empty && line.width() + 1 + word.width() > width {
-            text += &(line + "\n");
-            line = rest.to_owned();
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line += word;
-        is_empty = false;
-    }
-    text + &line + "\n"
 }
 
 /// Two fields side by side behind a head, or below each other where there is no room.

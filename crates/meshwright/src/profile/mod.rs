@@ -15,7 +15,7 @@ mod views;
 
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
-pub use modules::Module;
+pub use modules::{Module, module_path};
 pub use symbolic::{Polynomial, SymbolicProfile};
 
 use std::borrow::Cow;

@@ -84,8 +84,8 @@ pub(super) fn modules(program: &Program, anatomy: &Anatomy, ops: &[OpRecord], me
     root
 }
 
-/// The modules around an op, without the function that it is part of.
-fn module_path(location: &Location) -> Vec<&str> {
+/// The modules around an op, outermost first, without the function that it is part of.
+pub fn module_path(location: &Location) -> Vec<&str> {
     let mut path = location.modules();
     if path.last().is_some_and(|name| function(name).is_some()) {
         path.pop();
