@@ -3,7 +3,7 @@
     torch_memory.py measure [NAME ...]      measures all models or the named ones, and records them
     torch_memory.py check MESHWRIGHT        compares loss and gradients of the twins with the built-in models
     torch_memory.py time [NAME]             prints seconds of a step, and of MemTracker on fake tensors
-    torch_memory.py compare                 prints what torchinfo and accelerate say beside what is recorded
+    torch_memory.py compare MESHWRIGHT      prints what torchinfo, accelerate and this say beside what is recorded
 
 MESHWRIGHT is the command, built. Models are those of `torch_twins.py`; they run on a CPU, and what its
 allocator sees goes to `tests/profile/torch.json`, one row a model; the README beside it says what the numbers
@@ -379,22 +379,32 @@ def time_both(name):
     print(json.dumps({"model": name, "step_seconds": real, "memtracker_seconds": estimated}))
 
 
-def compare():
-    """What PyTorch counts and needs, each beside what another tool says of the same."""
-    print("| model | GFLOPs of a step | torchinfo | MB of forward and backward | torchinfo | MB of a step | accelerate |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+COMPARED = ("gpt2_small_fused", "bert_fused", "llama_fused", "llama_remat_fused", "vit_fused", "resnet_18", "resnet_50")
+
+
+def compare(command):
+    """What PyTorch counts and needs, each beside what other tools say of the same."""
+    print("| model | GFLOP | torchinfo | meshwright | MB kept | torchinfo | meshwright | MB of a step | accelerate | meshwright |")
+    print("|---" + "|--:" * 9 + "|")
     known = {variant[0]: variant[1:] for variant in variants()}
-    for name, row in recorded().items():
-        step = Step(*known[name])
+    rows = recorded()
+    for name in COMPARED:
+        row, step = rows[name], Step(*known[name])
         info = torchinfo.summary(step.model, input_data=step.batch, verbose=0)
+        model = [row["model"]["preset"], *(f"--set={key}={value}" for key, value in row["model"]["set"].items())]
+        found = json.loads(run(command, "profile", *model, "--memory=eager", "--json"))
         cells = [
             row["flops"] / 1e9,
             # It counts the forward pass, a third of a step, and a multiplication with its addition once.
             6 * info.total_mult_adds / 1e9,
-            row["forward_backward_peak_bytes"] / 1e6,
+            found["flops"] / 1e9,
+            row["saved_activation_bytes"] / 1e6,
+            # Results of all modules, twice: for the backward pass as well.
             info.total_output_bytes / 1e6,
+            found["saved_activation_bytes"] / 1e6,
             whole_step(row) / 1e6,
             accelerate_bytes(step) / 1e6,
+            found["peak_bytes"] / 1e6,
         ]
         print(f"| {name} | {' | '.join(f'{cell:,.1f}' for cell in cells)} |")
 
@@ -421,7 +431,7 @@ if __name__ == "__main__":
             time_both("gpt2_small_fused")
         case ["time", name]:
             time_both(name)
-        case ["compare"]:
-            compare()
+        case ["compare", command]:
+            compare(command)
         case _:
             sys.exit(__doc__)

@@ -55,13 +55,11 @@ pub(crate) struct Warning {
 /// Builds a preset, or reads and imports every module of a file. Errors and warnings go to standard
 /// error.
 pub(crate) fn load(arguments: &ModelArguments) -> Result<Vec<Model>, Error> {
-    let path = &arguments.model;
-    // A file of that name comes first: its author knows of it.
-    let is_file = path.exists() && !path.is_dir();
-    let preset = path.to_str().filter(|_| !is_file).and_then(BuiltIn::preset);
-    if let Some(preset) = preset {
-        return Ok(vec![build(preset, &arguments.settings)?]);
+    if let Some(preset) = preset(arguments)? {
+        let program = preset.build().map_err(Error::new)?;
+        return Ok(vec![Model { program, warnings: Vec::new() }]);
     }
+    let path = &arguments.model;
     let source = read(path)?;
     if !arguments.settings.is_empty() {
         let error = Error::new(format!("`{}` is a file, of which nothing can be set", path.display()));
@@ -84,9 +82,14 @@ pub(crate) fn load(arguments: &ModelArguments) -> Result<Vec<Model>, Error> {
     Ok(models)
 }
 
-/// The training step of a preset with some settings changed.
-fn build(mut preset: BuiltIn, settings: &[String]) -> Result<Model, Error> {
-    for setting in settings {
+/// The preset that is asked for, with some settings changed, unless it is a file.
+pub(crate) fn preset(arguments: &ModelArguments) -> Result<Option<BuiltIn>, Error> {
+    let path = &arguments.model;
+    // A file of that name comes first: its author knows of it.
+    let is_file = path.exists() && !path.is_dir();
+    let preset = path.to_str().filter(|_| !is_file).and_then(BuiltIn::preset);
+    let Some(mut preset) = preset else { return Ok(None) };
+    for setting in &arguments.settings {
         let Some((key, value)) = setting.split_once('=') else {
             return Err(
                 Error::new(format!("`{setting}` is not of the form KEY=VALUE")).hint("such as `--set layers=4`")
@@ -103,8 +106,7 @@ fn build(mut preset: BuiltIn, settings: &[String]) -> Result<Model, Error> {
             Error::new(message).maybe_hint(hint)
         })?;
     }
-    let program = preset.build().map_err(Error::new)?;
-    Ok(Model { program, warnings: Vec::new() })
+    Ok(Some(preset))
 }
 
 /// Like [`load`], for commands whose answer is about one program.

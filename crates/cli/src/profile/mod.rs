@@ -5,6 +5,7 @@ mod chart;
 mod json;
 mod text;
 mod tree;
+mod vary;
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,6 +21,7 @@ use crate::place::location;
 use crate::schedule::{Schedule, ScheduleArguments};
 use crate::table::terminal_width;
 use crate::tensors::names;
+use vary::{Costs, Sizes};
 
 /// Show what a step costs: operations, parameters, and memory over time, by module
 ///
@@ -46,6 +48,9 @@ pub(crate) struct Arguments {
     /// Show the N kinds of buffers that take most memory at the peak
     #[arg(long, value_name = "N")]
     buffers: Option<usize>,
+    /// Go through sizes of a preset, such as `batch=1,2,4` or `seq=512,1024`; may be given for both
+    #[arg(long, value_name = "KEY=LIST", conflicts_with_all = ["mesh", "buffers", "depth"])]
+    vary: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -57,10 +62,20 @@ enum Memory {
     Eager,
 }
 
+impl Memory {
+    fn model(self) -> MemoryModel {
+        match self {
+            Memory::Fused => MemoryModel::Fused,
+            Memory::Eager => MemoryModel::Eager,
+        }
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   meshwright profile llama3-8b --set layers=4
   meshwright profile step.mlir --memory eager --buffers 10
+  meshwright profile gpt2 --memory eager --vary batch=1,8,64 --vary seq=512,1024
   meshwright profile step.mlir --mesh data=8 --tactics zero.toml --json | jq .peak_bytes";
 
 /// Levels of the tree that people see unless they ask for others.
@@ -70,6 +85,9 @@ const DEPTH: usize = 3;
 const BUFFERS: usize = 20;
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    if !arguments.vary.is_empty() {
+        return vary(arguments);
+    }
     let (program, devices) = match &arguments.schedule {
         Some(schedule) => {
             let schedule = Schedule::load(&arguments.model, schedule)?;
@@ -86,6 +104,21 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         let depth = arguments.depth.unwrap_or(DEPTH);
         let text = summary.to_text(terminal_width(), depth, arguments.buffers);
         output::print(text.as_bytes())?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn vary(arguments: &Arguments) -> Result<Answer, Error> {
+    let model = model::preset(&arguments.model)?.ok_or_else(|| {
+        let name = arguments.model.model.display();
+        Error::new(format!("`{name}` is a file, whose sizes are what they are"))
+            .hint("`--vary` changes a preset; `meshwright models` lists them")
+    })?;
+    let costs = Costs::new(&model, arguments.memory.model(), &Sizes::parse(&arguments.vary, &model)?)?;
+    if arguments.json {
+        output::print_json(&costs.to_json())?;
+    } else {
+        output::print(costs.to_text(terminal_width()).as_bytes())?;
     }
     Ok(Answer::Yes)
 }
@@ -113,10 +146,7 @@ struct Devices {
 
 impl<'p> Summary<'p> {
     fn new(arguments: &Arguments, program: &'p Program, devices: Option<Devices>) -> Summary<'p> {
-        let memory_model = match arguments.memory {
-            Memory::Fused => MemoryModel::Fused,
-            Memory::Eager => MemoryModel::Eager,
-        };
+        let memory_model = arguments.memory.model();
         let started = Instant::now();
         let profile = profile(program, memory_model);
         let seconds = started.elapsed().as_secs_f64();

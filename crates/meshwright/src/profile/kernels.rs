@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::functions::{Function, Keeps, Kept, function_of};
 use super::views::{Strides, contiguous, made, view};
-use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, RegionId, ValueId};
+use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, RegionId, Type, ValueId};
 
 /// The kernels of a region in the order in which they run.
 pub(super) struct Kernels {
@@ -280,12 +280,12 @@ impl<'p> Grouping<'p> {
             match kept {
                 Kept::Operand => reads.extend(operand),
                 Kept::Result => reads.extend(result),
-                Kept::Alike => bytes += ty(operand).map_or(0, |ty| ty.bytes()),
+                Kept::Alike => bytes += ty(operand).map_or(0, Type::bytes),
                 Kept::PerRow(count) => {
                     let rows = ty(operand).map_or(0, |ty| ty.elements() / ty.shape.last().copied().unwrap_or(1).max(1));
                     bytes += 4 * count * rows;
                 }
-                Kept::PerElement(size) => bytes += size * ty(result).map_or(0, |ty| ty.elements()),
+                Kept::PerElement(size) => bytes += size * ty(result).map_or(0, Type::elements),
             }
         }
         self.kernels[backward].reads = reads;

@@ -18,6 +18,7 @@ use crate::program::Phase;
 /// where two dimensions are equal by chance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SymbolicProfile {
+    memory_model: MemoryModel,
     /// The smallest and the largest batch and sequence that were profiled.
     pub sampled: [(usize, usize); 2],
     /// By phase, as [`Profile::flops`] counts.
@@ -54,6 +55,13 @@ impl SymbolicProfile {
             }
         }
         last
+    }
+
+    /// Whether costs are known to be exact at some size.
+    pub fn is_exact_at(&self, batch: usize, seq: usize) -> bool {
+        let [(least_batch, least_seq), (most_batch, most_seq)] = self.sampled;
+        let is_sampled = (least_batch..=most_batch).contains(&batch) && (least_seq..=most_seq).contains(&seq);
+        is_sampled || self.memory_model == MemoryModel::Eager
     }
 
     pub fn flops(&self, batch: usize, seq: usize) -> f64 {
@@ -113,6 +121,7 @@ impl AddAssign for Polynomial {
 
 /// What a model of some size costs: numbers, and bytes of buffers in their order.
 struct Sample {
+    memory_model: MemoryModel,
     batch: usize,
     seq: usize,
     /// First those of [`HEADS`], then one for each buffer.
@@ -136,7 +145,7 @@ impl Sample {
         let mut values = heads(&found).to_vec();
         values.extend(found.memory.buffers.iter().map(|buffer| buffer.bytes as f64));
         let lives = found.memory.buffers.iter().map(|buffer| (buffer.life.clone(), buffer.is_temporary()));
-        Ok(Sample { batch, seq, values, lives: lives.collect(), steps: found.memory.steps.len() })
+        Ok(Sample { memory_model, batch, seq, values, lives: lives.collect(), steps: found.memory.steps.len() })
     }
 }
 
@@ -177,6 +186,7 @@ fn fit(samples: &[Sample], beyond: &Sample) -> Result<SymbolicProfile, String> {
         highest(first.steps, counted.map(|((life, _), &bytes)| (life.clone(), bytes)))
     };
     Ok(SymbolicProfile {
+        memory_model: first.memory_model,
         sampled: [first, beyond].map(|sample| (sample.batch, sample.seq)),
         flops: [heads[0], heads[1], heads[2]],
         argument_bytes: heads[3],

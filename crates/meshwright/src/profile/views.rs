@@ -53,7 +53,8 @@ pub(super) fn view(program: &Program, op: OpId, strides: &[usize]) -> Option<Str
 /// Another shape for the same elements, where every new dimension lies within old ones that follow each
 /// other without gaps.
 fn reshaped(shape: &[usize], strides: &[usize], new: &[usize]) -> Option<Strides> {
-    if shape.contains(&0) {
+    // Of no element or of one, there is nothing to follow.
+    if shape.contains(&0) || shape.is_empty() {
         return Some(contiguous(new));
     }
     let mut found: Strides = SmallVec::from_elem(0, new.len());
