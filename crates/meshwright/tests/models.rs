@@ -348,8 +348,10 @@ fn a_resnet_of_width_1_is_the_published_one() {
     for (key, value) in [("channels", "64"), ("width", "1"), ("classes", "1000")] {
         model.settings.set(key, value).expect("a setting");
     }
-    // torchvision `resnet50`, `resnet101`, `resnet152`
-    for (layers, expected) in [("50", 25_557_032), ("101", 44_549_160), ("152", 60_192_808)] {
+    // torchvision `resnet18`, `resnet34`, `resnet50`, `resnet101`, `resnet152`
+    let published =
+        [("18", 11_689_512), ("34", 21_797_672), ("50", 25_557_032), ("101", 44_549_160), ("152", 60_192_808)];
+    for (layers, expected) in published {
         model.settings.set("layers", layers).expect("a setting");
         assert_eq!(parameter_count(&model.build().expect("it builds")), expected);
     }
@@ -363,8 +365,8 @@ fn settings_of_images_that_do_not_go_together_are_refused() {
         assert_eq!(model.build().expect_err(expected), expected);
     };
     check("vit-l16", "patch", "15", "`patch` = 15 does not divide `image` = 224");
-    let depths = "`layers` = 34 is none of 50, 101, 152, or 1 to 8 for as many blocks in each group";
-    check("wresnet-1b", "layers", "34", depths);
+    let depths = "`layers` = 35 is none of 18, 34, 50, 101, 152, or 1 to 8 for as many blocks in each group";
+    check("wresnet-1b", "layers", "35", depths);
     check("unet", "image", "36", "`image` = 36 cannot be halved 3 times");
     check("unet", "channels", "48", "`channels` = 48 is no multiple of the 32 groups of a norm");
     check("unet", "heads", "3", "`heads` = 3 does not divide the 256 channels that attend");

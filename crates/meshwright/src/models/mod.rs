@@ -47,7 +47,7 @@ pub enum Family {
     Moe,
     /// The transformer of PartIR's experiments.
     Partir,
-    /// Wide-ResNet as Alpa's benchmark has it.
+    /// ResNet, and Wide-ResNet as Alpa's benchmark has it.
     Resnet,
     /// An encoder and a decoder.
     T5,

@@ -1,4 +1,4 @@
-//! Wide-ResNet with bottleneck blocks, as in Alpa's benchmark.
+//! ResNet, and Wide-ResNet as in Alpa's benchmark.
 //!
 //! The width factor multiplies the outputs of the 3x3 convolution of a block and so the inputs of
 //! the 1x1 convolution behind it, but not the outputs of the 1x1 convolution in front of it, which
