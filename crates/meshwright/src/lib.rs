@@ -15,6 +15,8 @@ pub mod shard;
 
 pub mod tactics;
 
+pub mod plan;
+
 pub mod lower;
 
 pub mod interpret;

@@ -29,7 +29,7 @@ fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memo
 }
 
 /// Kernels that read what aliases read, and no aliases.
-fn without_aliases(graph: &Graph, kernels: Vec<Kernel>) -> Vec<Kernel> {
+pub(super) fn without_aliases(graph: &Graph, kernels: Vec<Kernel>) -> Vec<Kernel> {
     let mut aliases: FxHashMap<NodeId, SmallVec<[NodeId; 4]>> = FxHashMap::default();
     let results: FxHashSet<NodeId> = graph.results.iter().copied().collect();
     let mut kept = Vec::with_capacity(kernels.len());
@@ -54,7 +54,7 @@ fn without_aliases(graph: &Graph, kernels: Vec<Kernel>) -> Vec<Kernel> {
 }
 
 /// An order in which kernels run as soon as all that they read is there, first come, first served.
-fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
+pub(super) fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
     let mut place = vec![usize::MAX; graph.nodes.len()];
     for (index, kernel) in kernels.iter().enumerate() {
         place[kernel.root] = index;
@@ -86,12 +86,12 @@ fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
 }
 
 /// Kernels in the order in which they run.
-struct Assignment<'g> {
-    program: &'g Program,
-    anatomy: &'g Anatomy,
-    graph: &'g Graph,
-    kernels: &'g [Kernel],
-    order: &'g [usize],
+pub(super) struct Assignment<'g> {
+    pub(super) program: &'g Program,
+    pub(super) anatomy: &'g Anatomy,
+    pub(super) graph: &'g Graph,
+    pub(super) kernels: &'g [Kernel],
+    pub(super) order: &'g [usize],
 }
 
 impl Assignment<'_> {
@@ -119,7 +119,7 @@ impl Assignment<'_> {
 
     /// For each node, when its buffer ends, and for each step, the bytes of buffers whose place its result
     /// takes.
-    fn ends(&self, bytes: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    pub(super) fn ends(&self, bytes: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let last = self.last_uses();
         let mut ends: Vec<usize> = last.iter().map(|&last| last + 1).collect();
         let mut rooms = Vec::with_capacity(self.order.len());
@@ -142,7 +142,7 @@ impl Assignment<'_> {
         self.anatomy.phase(self.op(kernel))
     }
 
-    fn steps(&self) -> Vec<Step> {
+    pub(super) fn steps(&self) -> Vec<Step> {
         let step = |&index: &usize| {
             let kernel = &self.kernels[index];
             let bytes = |&node: &NodeId| self.graph.nodes[node].bytes;
@@ -153,7 +153,7 @@ impl Assignment<'_> {
     }
 
     /// Bytes of the temporary buffer of each node, 0 for arguments and results.
-    fn bytes(&self) -> Vec<usize> {
+    pub(super) fn bytes(&self) -> Vec<usize> {
         let mut bytes = vec![0; self.graph.nodes.len()];
         for kernel in self.kernels {
             bytes[kernel.root] = self.graph.nodes[kernel.root].bytes;
@@ -190,7 +190,7 @@ impl Assignment<'_> {
     }
 
     /// What the regions of an op need besides.
-    fn inner_bytes(&self, op: OpId) -> usize {
+    pub(super) fn inner_bytes(&self, op: OpId) -> usize {
         let operation = &self.program.ops[op];
         let bytes = |region: RegionId| region_memory(self.program, self.anatomy, region).temporary_bytes();
         match operation.op {

@@ -1,9 +1,10 @@
 //! A region as a compiler sees it: what each op is to fusion, and who reads whom.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::fuse::SMALLEST_FOR_LIBRARIES;
-use crate::program::{Binary, DType, DotGeneral, Op, OpId, Program, Type, Unary};
+use crate::program::{Binary, DType, DotGeneral, Op, OpId, Program, Type, Unary, ValueId};
 
 /// The place of a node in its graph, and in program order.
 pub(super) type NodeId = usize;
@@ -16,6 +17,8 @@ pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     /// The nodes that the region gives back.
     pub(super) results: Vec<NodeId>,
+    /// The node of each value.
+    pub(super) values: FxHashMap<ValueId, NodeId>,
 }
 
 #[derive(Clone, Debug)]

@@ -27,7 +27,7 @@ pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
         maker.add(op);
     }
     let results = content.results.iter().map(|&value| maker.node(value)).collect();
-    Graph { nodes: maker.nodes, results }
+    Graph { nodes: maker.nodes, results, values: maker.known }
 }
 
 struct Maker<'p> {

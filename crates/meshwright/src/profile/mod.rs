@@ -10,12 +10,14 @@ mod kernels;
 mod make;
 mod memory;
 mod modules;
+mod schedule;
 mod symbolic;
 mod views;
 
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
 pub use modules::{Module, module_path};
+pub(crate) use schedule::{ScheduledKernel, schedule};
 pub use symbolic::{Polynomial, SymbolicProfile};
 
 use std::borrow::Cow;
@@ -80,7 +82,7 @@ pub fn profile(program: &Program, memory_model: MemoryModel) -> Profile<'_> {
     Profile { memory_model, program, anatomy, ops, memory, modules }
 }
 
-fn written_out(program: &Program) -> Cow<'_, Program> {
+pub(crate) fn written_out(program: &Program) -> Cow<'_, Program> {
     match expand_attention(program) {
         Cow::Borrowed(program) => expand_batch_norm(program),
         Cow::Owned(program) => Cow::Owned(expand_batch_norm(&program).into_owned()),

@@ -25,9 +25,7 @@ impl Program {
     pub fn repeats(&self) -> Vec<Repeat> {
         let heavy: Vec<OpId> = self.body().ops.iter().copied().filter(|&op| is_heavy(&self.ops[op].op)).collect();
         let keys: Vec<u64> = heavy.iter().map(|&op| structure(self, op)).collect();
-        let mut found = Vec::new();
-        find(&keys, 0, &mut found);
-        found.sort_by_key(|stretch| stretch.start);
+        let mut found = stretches(&keys);
         // Two or three single ops alike are no layers: queries, keys and values are made that way.
         found.retain(|stretch| stretch.length > 1 || stretch.count > 3);
         let ops = |stretch: &Stretch| heavy[stretch.start..stretch.start + stretch.length].to_vec();
@@ -51,10 +49,19 @@ fn structure(program: &Program, op: OpId) -> u64 {
 }
 
 /// `count` times `length` keys from `start` on.
-struct Stretch {
-    start: usize,
-    length: usize,
-    count: usize,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) start: usize,
+    pub(crate) length: usize,
+    pub(crate) count: usize,
+}
+
+/// What repeats in a row of keys, in order.
+pub(crate) fn stretches(keys: &[u64]) -> Vec<Stretch> {
+    let mut found = Vec::new();
+    find(keys, 0, &mut found);
+    found.sort_by_key(|stretch| stretch.start);
+    found
 }
 
 /// Takes the repeat that covers most, then looks on both sides of it. `offset` is where `keys` start.
@@ -87,11 +94,9 @@ fn longest(keys: &[u64]) -> Option<Stretch> {
 mod tests {
     use super::*;
 
-    fn stretches(text: &str) -> String {
+    fn shown(text: &str) -> String {
         let keys: Vec<u64> = text.bytes().map(u64::from).collect();
-        let mut found = Vec::new();
-        find(&keys, 0, &mut found);
-        found.sort_by_key(|stretch| stretch.start);
+        let found = stretches(&keys);
         let shown = found.iter().map(|stretch| {
             let first = &text[stretch.start..stretch.start + stretch.length];
             format!("{} x {first}", stretch.count)
@@ -101,9 +106,9 @@ mod tests {
 
     #[test]
     fn repeats_are_found_on_both_sides_of_the_largest() {
-        assert_eq!(stretches("eabcabcabcabcfxyxyxyg"), "4 x abc, 3 x xy");
-        assert_eq!(stretches("abcdef"), "");
-        assert_eq!(stretches("aaaa"), "4 x a");
-        assert_eq!(stretches(""), "");
+        assert_eq!(shown("eabcabcabcabcfxyxyxyg"), "4 x abc, 3 x xy");
+        assert_eq!(shown("abcdef"), "");
+        assert_eq!(shown("aaaa"), "4 x a");
+        assert_eq!(shown(""), "");
     }
 }

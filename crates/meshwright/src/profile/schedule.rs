@@ -1,0 +1,62 @@
+//! The kernels of a compiler that fuses, one by one, for planners that change what is kept between them.
+
+use rustc_hash::FxHashMap;
+
+use super::fuse::fuse;
+use super::fused::{Assignment, breadth_first, without_aliases};
+use super::make::graph;
+use crate::program::{Anatomy, OpId, Phase, Program, ValueId};
+
+/// What runs at a step, and what it reads and writes.
+#[derive(Clone, Debug)]
+pub(crate) struct ScheduledKernel {
+    /// The op whose results are written, or that what is written is arranged for.
+    pub(crate) op: OpId,
+    pub(crate) phase: Phase,
+    /// What is written, where it is a value of the program: the results of an op.
+    pub(crate) values: Vec<ValueId>,
+    /// The steps that write what is read. Arguments are always there.
+    pub(crate) reads: Vec<usize>,
+    /// Of the buffer that is written, 0 for results of the program.
+    pub(crate) bytes: usize,
+    /// The first step that does not find the buffer.
+    pub(crate) end: usize,
+    pub(crate) scratch_bytes: usize,
+    pub(crate) bytes_moved: usize,
+}
+
+/// The kernels of a program's body in the order in which they run. The program has no large ops.
+pub(crate) fn schedule(program: &Program, anatomy: &Anatomy) -> Vec<ScheduledKernel> {
+    let graph = graph(program, program.body);
+    let kernels = without_aliases(&graph, fuse(program, &graph));
+    let order = breadth_first(&graph, &kernels);
+    let assignment = Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order };
+    let bytes = assignment.bytes();
+    let (ends, rooms) = assignment.ends(&bytes);
+    let mut steps: FxHashMap<usize, usize> = FxHashMap::default();
+    steps.extend(order.iter().enumerate().map(|(step, &index)| (kernels[index].root, step)));
+    let mut values: Vec<Vec<ValueId>> = vec![Vec::new(); order.len()];
+    for &op in &program.body().ops {
+        for result in &program.ops[op].results {
+            if let Some(&step) = graph.values.get(result).and_then(|node| steps.get(node)) {
+                values[step].push(*result);
+            }
+        }
+    }
+    let mut scheduled = Vec::with_capacity(order.len());
+    for (step, ((&index, room), written)) in order.iter().zip(rooms).zip(assignment.steps()).enumerate() {
+        let kernel = &kernels[index];
+        let own = bytes[kernel.root];
+        scheduled.push(ScheduledKernel {
+            op: written.op,
+            phase: written.phase,
+            values: std::mem::take(&mut values[step]),
+            reads: kernel.reads.iter().filter_map(|read| steps.get(read).copied()).collect(),
+            bytes: own,
+            end: ends[kernel.root],
+            scratch_bytes: assignment.inner_bytes(written.op) + room.saturating_sub(own),
+            bytes_moved: written.bytes_read + written.bytes_written,
+        });
+    }
+    scheduled
+}
