@@ -30,6 +30,7 @@ pub(super) fn fuse(program: &Program, graph: &Graph) -> Vec<Kernel> {
     fusion.grow_libraries(program);
     fusion.find_shared();
     fusion.fuse_loops();
+    fusion.drop_unused();
     fusion.kernels()
 }
 
@@ -64,12 +65,26 @@ impl<'g> Fusion<'g> {
         let (gone, library, shared) = (vec![false; count], vec![false; count], vec![false; count]);
         let absorbed = vec![false; count];
         let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed };
-        for node in (0..count).rev() {
-            if fusion.users[node].is_empty() && !fusion.is_result[node] {
-                fusion.remove(node);
+        fusion.drop_unused();
+        fusion
+    }
+
+    /// Removes what nobody reads. A barrier does not wait for what only it reads, and lets through for nobody.
+    fn drop_unused(&mut self) {
+        for node in (0..self.graph.nodes.len()).rev() {
+            if self.gone[node] || self.is_result[node] {
+                continue;
+            }
+            let mut users = self.users[node].iter().copied();
+            match (users.next(), users.next()) {
+                (None, _) => self.remove(node),
+                (Some(user), None) if self.graph.nodes[user].kind == Kind::Barrier => {
+                    self.operands[user].retain(|operand| *operand != node);
+                    self.remove(node);
+                }
+                _ => {}
             }
         }
-        fusion
     }
 
     fn kind(&self, node: NodeId) -> Kind {

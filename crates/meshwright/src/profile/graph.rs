@@ -48,6 +48,8 @@ pub(super) enum Kind {
     Library,
     /// Anything else.
     Kernel,
+    /// Waits for all of its operands, and does nothing.
+    Barrier,
     /// An operand of a barrier, behind it.
     Passed,
 }
@@ -125,6 +127,7 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         | Op::Select
         | Op::Slice(_)
         | Op::Transpose { .. } => cost(false),
+        Op::OptimizationBarrier => Kind::Barrier,
         Op::PartitionId | Op::ReplicaId => Kind::Number,
         // All others are computed on their own.
         _ => Kind::Kernel,
