@@ -6,11 +6,13 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::copies::copy_overwritten;
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
 use super::make::graph;
 use super::memory::{Buffer, Class, Holds, Memory, Step, outer_buffers};
-use crate::program::{Anatomy, Op, OpId, Phase, Program, RegionId};
+use super::place::{Place, Stay, lend};
+use crate::program::{Anatomy, Argument, Op, OpId, Phase, Program, RegionId};
 
 /// Memory as XLA's CPU backend assigns it: `graph` says what ops are to fusion, `make` arranges them, `fuse`
 /// groups them, and what is left gets buffers here. The program has no large ops: they are written out.
@@ -22,10 +24,21 @@ pub(super) fn fused(program: &Program, anatomy: &Anatomy) -> Memory {
 
 /// What a region makes in which results overwrite arguments.
 fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memory {
-    let graph = graph(program, region);
-    let kernels = without_aliases(&graph, fuse(program, &graph));
+    let mut graph = graph(program, region);
+    let mut kernels = without_aliases(&graph, fuse(program, &graph));
+    let pairs = overwritten(program, region, &graph);
+    copy_overwritten(&mut graph, &mut kernels, &pairs);
     let order = breadth_first(&graph, &kernels);
-    Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order }.memory()
+    Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order, pairs: &pairs, region }.memory()
+}
+
+/// Arguments of the program and the results that take their place.
+fn overwritten(program: &Program, region: RegionId, graph: &Graph) -> Vec<(NodeId, NodeId)> {
+    if region != program.body {
+        return Vec::new();
+    }
+    let alias = |(index, argument): (usize, &Argument)| Some((index, *graph.results.get(argument.alias?)?));
+    program.arguments.iter().enumerate().filter_map(alias).collect()
 }
 
 /// Kernels that read what aliases read, and no aliases.
@@ -92,35 +105,102 @@ struct Assignment<'g> {
     graph: &'g Graph,
     kernels: &'g [Kernel],
     order: &'g [usize],
+    /// Arguments, and the results that take their place.
+    pairs: &'g [(NodeId, NodeId)],
+    region: RegionId,
 }
 
 impl Assignment<'_> {
     fn memory(&self) -> Memory {
-        let bytes = self.bytes();
-        let (mut ends, rooms) = self.ends(&bytes);
-        let mut readers: Vec<SmallVec<[Phase; 4]>> = vec![SmallVec::new(); self.graph.nodes.len()];
-        for kernel in self.kernels {
-            kernel.reads.iter().for_each(|&read| readers[read].push(self.phase(kernel)));
+        let own = self.bytes();
+        let last = self.last_uses();
+        let mut bytes = own.clone();
+        self.guests(&own, &last).into_iter().for_each(|guest| bytes[guest] = 0);
+        let (ends, rooms) = self.ends(&bytes, &last);
+        let readers = self.readers();
+        // Copies are no steps of the program.
+        let mut step = 0;
+        let mut starts = Vec::with_capacity(self.order.len() + 1);
+        for &index in self.order {
+            starts.push(step);
+            step += usize::from(self.op(&self.kernels[index]).is_some());
         }
+        starts.push(step);
         let mut buffers = Vec::new();
         for (time, (&index, room)) in self.order.iter().zip(rooms).enumerate() {
             let root = self.kernels[index].root;
-            let op = self.op(&self.kernels[index]);
+            let life = starts[time]..starts[ends[root]];
+            let Some(op) = self.op(&self.kernels[index]) else {
+                let argument = self.graph.nodes[root].operands[0];
+                let class = Class::of_argument(self.program, self.anatomy, argument);
+                buffers.push(Buffer { holds: Holds::Copy(argument), class, bytes: bytes[root], life });
+                continue;
+            };
             let class = Class::of_made(self.anatomy.phase(op), readers[root].iter().copied());
-            let life = time..std::mem::take(&mut ends[root]);
-            buffers.push(Buffer { holds: Holds::Made(op), class, bytes: bytes[root], life });
+            let is_guest = bytes[root] < own[root];
+            let holds = if is_guest { Holds::Guest(op) } else { Holds::Made(op) };
+            let moment = life.start..life.start + 1;
+            buffers.push(Buffer { holds, class, bytes: own[root], life });
             let scratch = self.inner_bytes(op) + room.saturating_sub(bytes[root]);
             let class = Class::Temporaries;
-            buffers.push(Buffer { holds: Holds::Scratch(op), class, bytes: scratch, life: time..time + 1 });
+            buffers.push(Buffer { holds: Holds::Scratch(op), class, bytes: scratch, life: moment });
         }
         buffers.retain(|buffer| buffer.bytes > 0);
         Memory { steps: self.steps(), buffers }
     }
 
+    /// The phases of those who read each node.
+    fn readers(&self) -> Vec<SmallVec<[Phase; 4]>> {
+        let mut readers: Vec<SmallVec<[Phase; 4]>> = vec![SmallVec::new(); self.graph.nodes.len()];
+        for kernel in self.kernels {
+            if let Some(op) = self.op(kernel) {
+                kernel.reads.iter().for_each(|&read| readers[read].push(self.anatomy.phase(op)));
+            }
+        }
+        readers
+    }
+
+    /// The nodes that lie where arguments were or results will be.
+    fn guests(&self, bytes: &[usize], last: &[usize]) -> Vec<NodeId> {
+        let end = self.order.len();
+        let mut made = vec![end; self.graph.nodes.len()];
+        for (time, &index) in self.order.iter().enumerate() {
+            made[self.kernels[index].root] = time;
+        }
+        let life = |node: NodeId| made[node]..last[node] + 1;
+        let over = |kernel: &Kernel| -> SmallVec<[NodeId; 2]> {
+            let is_left = |read: &NodeId| {
+                last[*read] == made[kernel.root] && self.graph.nodes[*read].bytes == self.graph.nodes[kernel.root].bytes
+            };
+            kernel.reads.iter().copied().filter(|read| self.writes_over(kernel) && is_left(read)).collect()
+        };
+        let mut makers = vec![usize::MAX; self.graph.nodes.len()];
+        self.kernels.iter().enumerate().for_each(|(index, kernel)| makers[kernel.root] = index);
+        let mut places = Vec::new();
+        let mut is_placed = vec![false; self.graph.nodes.len()];
+        for &(argument, result) in self.pairs.iter().filter(|(_, result)| makers[*result] != usize::MAX) {
+            let before = Stay { node: argument, life: 0..last[argument] + 1, over: SmallVec::new() };
+            let after = Stay { node: result, life: made[result]..end, over: over(&self.kernels[makers[result]]) };
+            is_placed[result] = true;
+            if before.life.end < after.life.start {
+                places.push(Place { bytes: self.graph.nodes[argument].bytes, stays: vec![before, after] });
+            }
+        }
+        for &result in &self.graph.results {
+            if self.region == self.program.body && makers[result] != usize::MAX && !std::mem::replace(&mut is_placed[result], true) {
+                let after = Stay { node: result, life: made[result]..end, over: over(&self.kernels[makers[result]]) };
+                places.push(Place { bytes: self.graph.nodes[result].bytes, stays: vec![after] });
+            }
+        }
+        let is_one = |kernel: &&Kernel| bytes[kernel.root] > 0 && !self.is_loop(kernel);
+        let buffers = self.kernels.iter().filter(is_one);
+        let buffers = buffers.map(|kernel| (bytes[kernel.root], Stay { node: kernel.root, life: life(kernel.root), over: over(kernel) }));
+        lend(places, buffers.collect())
+    }
+
     /// For each node, when its buffer ends, and for each step, the bytes of buffers whose place its result
     /// takes.
-    fn ends(&self, bytes: &[usize]) -> (Vec<usize>, Vec<usize>) {
-        let last = self.last_uses();
+    fn ends(&self, bytes: &[usize], last: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let mut ends: Vec<usize> = last.iter().map(|&last| last + 1).collect();
         let mut rooms = Vec::with_capacity(self.order.len());
         for (time, &index) in self.order.iter().enumerate() {
@@ -133,23 +213,20 @@ impl Assignment<'_> {
         (ends, rooms)
     }
 
-    /// The op whose result a kernel writes.
-    fn op(&self, kernel: &Kernel) -> OpId {
-        self.graph.nodes[kernel.root].op.expect("arguments are no kernels")
-    }
-
-    fn phase(&self, kernel: &Kernel) -> Phase {
-        self.anatomy.phase(self.op(kernel))
+    /// The op whose result a kernel writes, or `None` for a copy of an argument.
+    fn op(&self, kernel: &Kernel) -> Option<OpId> {
+        if self.graph.nodes[kernel.root].kind == Kind::Copy { None } else { self.graph.nodes[kernel.root].op }
     }
 
     fn steps(&self) -> Vec<Step> {
         let step = |&index: &usize| {
             let kernel = &self.kernels[index];
+            let op = self.op(kernel)?;
             let bytes = |&node: &NodeId| self.graph.nodes[node].bytes;
             let [bytes_read, bytes_written] = [kernel.reads.iter().map(bytes).sum(), bytes(&kernel.root)];
-            Step { op: self.op(kernel), phase: self.phase(kernel), bytes_read, bytes_written }
+            Some(Step { op, phase: self.anatomy.phase(op), bytes_read, bytes_written })
         };
-        self.order.iter().map(step).collect()
+        self.order.iter().filter_map(step).collect()
     }
 
     /// Bytes of the temporary buffer of each node, 0 for arguments and results.
@@ -180,13 +257,24 @@ impl Assignment<'_> {
         bytes: &[usize],
     ) -> SmallVec<[NodeId; 2]> {
         let own = bytes[kernel.root];
-        match self.program.ops[self.op(kernel)].op {
+        if self.is_loop(kernel) {
             // What a loop carries begins where its operands are.
-            Op::While => dying.collect(),
-            Op::Scatter(_) | Op::AllReduce(_) => dying.find(|&read| bytes[read] == own).into_iter().collect(),
-            _ if kernel.is_loop => dying.find(|&read| bytes[read] == own).into_iter().collect(),
-            _ => SmallVec::new(),
+            dying.collect()
+        } else if self.writes_over(kernel) {
+            dying.find(|&read| bytes[read] == own).into_iter().collect()
+        } else {
+            SmallVec::new()
         }
+    }
+
+    fn is_loop(&self, kernel: &Kernel) -> bool {
+        self.op(kernel).is_some_and(|op| self.program.ops[op].op == Op::While)
+    }
+
+    /// Whether a kernel may write its result over an operand of the same size.
+    fn writes_over(&self, kernel: &Kernel) -> bool {
+        let Some(op) = self.op(kernel) else { return false };
+        kernel.is_loop || matches!(self.program.ops[op].op, Op::Scatter(_) | Op::AllReduce(_))
     }
 
     /// What the regions of an op need besides.

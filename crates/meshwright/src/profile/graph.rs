@@ -52,6 +52,8 @@ pub(super) enum Kind {
     Barrier,
     /// An operand of a barrier, behind it.
     Passed,
+    /// An argument, copied so that its place is free.
+    Copy,
 }
 
 /// What it takes to compute an element again.

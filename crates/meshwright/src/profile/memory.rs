@@ -42,6 +42,11 @@ pub enum Holds {
     Made(OpId),
     /// What an op needs while it runs.
     Scratch(OpId),
+    /// A copy of an argument of that number, whose next value may overwrite it before its last reader runs.
+    Copy(usize),
+    /// What an op made, in the place of an argument or a result that is not there at the time. Its bytes
+    /// are counted there.
+    Guest(OpId),
 }
 
 /// What memory is taken for.
@@ -108,7 +113,8 @@ impl Memory {
     /// Bytes of each class while each step runs, of some buffers.
     fn over_time(&self, counts: impl Fn(&Buffer) -> bool) -> Vec<ByClass> {
         let mut changes = vec![[0isize; Class::ALL.len()]; self.steps.len() + 1];
-        for buffer in self.buffers.iter().filter(|&buffer| counts(buffer)) {
+        let is_counted = |buffer: &&Buffer| counts(buffer) && !matches!(buffer.holds, Holds::Guest(_));
+        for buffer in self.buffers.iter().filter(is_counted) {
             changes[buffer.life.start][buffer.class as usize] += buffer.bytes as isize;
             changes[buffer.life.end.max(buffer.life.start)][buffer.class as usize] -= buffer.bytes as isize;
         }
@@ -144,7 +150,7 @@ impl Memory {
     }
 
     fn made_bytes(&self, counts: impl Fn(usize) -> bool) -> usize {
-        let is_made = |buffer: &Buffer| matches!(buffer.holds, Holds::Made(_) | Holds::Scratch(_));
+        let is_made = |buffer: &Buffer| matches!(buffer.holds, Holds::Made(_) | Holds::Scratch(_) | Holds::Copy(_));
         largest(&self.over_time(is_made), counts)
     }
 

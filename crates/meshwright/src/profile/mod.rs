@@ -1,5 +1,6 @@
 //! What a step costs, found without running anything: work, bytes, and memory over time.
 
+mod copies;
 mod flops;
 mod fuse;
 mod fused;
@@ -7,6 +8,7 @@ mod graph;
 mod make;
 mod memory;
 mod modules;
+mod place;
 
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
@@ -96,7 +98,7 @@ fn op_records(program: &Program, anatomy: &Anatomy, memory: &Memory) -> Vec<OpRe
     };
     let mut records: Vec<OpRecord> = program.ops.iter().map(record).collect();
     for buffer in &memory.buffers {
-        if let Holds::Made(op) = buffer.holds {
+        if let Holds::Made(op) | Holds::Guest(op) = buffer.holds {
             records[op.index()].class = Some(buffer.class);
             records[op.index()].life = buffer.life.clone();
         }
