@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::graph::{Cost, Graph, Kind, NodeId};
+use super::graph::{Cost, Graph, Kind, Node, NodeId};
 use crate::program::{Binary, Op, Program, Unary};
 
 /// What runs as one piece of code and writes one result.
@@ -50,6 +50,8 @@ struct Fusion<'g> {
     /// Nodes that are not computed again for some of their readers.
     shared: Vec<bool>,
     absorbed: Vec<bool>,
+    /// Operands of which each node needs elements several times.
+    repeated: Vec<SmallVec<[NodeId; 4]>>,
 }
 
 impl<'g> Fusion<'g> {
@@ -64,7 +66,10 @@ impl<'g> Fusion<'g> {
         graph.results.iter().for_each(|&node| is_result[node] = true);
         let (gone, library, shared) = (vec![false; count], vec![false; count], vec![false; count]);
         let absorbed = vec![false; count];
-        let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed };
+        let is_spread = |node: &Node| node.kind == Kind::Loop(Cost::Broadcast);
+        let repeated = graph.nodes.iter().map(|node| if is_spread(node) { distinct(&node.operands) } else { SmallVec::new() });
+        let repeated = repeated.collect();
+        let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed, repeated };
         fusion.drop_unused();
         fusion
     }
@@ -178,39 +183,71 @@ impl<'g> Fusion<'g> {
         }
     }
 
-    /// Nodes that read more than they write stay in memory where some reader needs them there: to
-    /// compute them again would be to read more.
+    /// Nodes that read more than they write stay in memory, unless all that is between them and their
+    /// readers can be computed together with them: to compute them again would be to read more.
     fn find_shared(&mut self) {
+        let mut open: Vec<NodeId> = Vec::new();
         for node in (0..self.graph.nodes.len()).rev() {
-            let (Kind::Loop(_), false) = (self.kind(node), self.gone[node]) else { continue };
-            let own = &self.graph.nodes[node];
-            let is_large = |operand: &&NodeId| {
-                let operand = &self.graph.nodes[**operand];
-                operand.kind != Kind::Number && operand.kind != Kind::Loop(Cost::Broadcast) && operand.rank >= own.rank
-            };
-            let read: usize = self.operands[node].iter().map(|&operand| self.graph.nodes[operand].elements).sum();
-            if self.operands[node].iter().filter(is_large).count() <= 1 || read <= own.elements {
+            if !self.reads_more_than_it_writes(node) {
                 continue;
             }
-            self.shared[node] = self.is_result[node] || !self.users[node].iter().all(|&user| self.may_take(user, node));
+            let is_taken_everywhere = !self.is_result[node] && self.users[node].iter().all(|&user| self.may_take(user, node));
+            // Readers that read other things made later may have these from the node, too.
+            let is_behind = |user: &NodeId| self.operands[*user].iter().any(|&operand| operand > node);
+            if is_taken_everywhere && self.users[node].iter().any(is_behind) {
+                open.push(node);
+            } else {
+                self.shared[node] = !is_taken_everywhere;
+            }
         }
+        for sources in open.chunks(Behind::SOURCES) {
+            let behind = Behind::new(&self.operands, sources);
+            for (index, &node) in sources.iter().enumerate() {
+                self.shared[node] = !self.is_taken_on_all_paths(node, |other| behind.contains(other, index));
+            }
+        }
+    }
+
+    fn reads_more_than_it_writes(&self, node: NodeId) -> bool {
+        let (Kind::Loop(_), false) = (self.kind(node), self.gone[node]) else { return false };
+        let own = &self.graph.nodes[node];
+        let is_large = |operand: &&NodeId| {
+            let operand = &self.graph.nodes[**operand];
+            operand.kind != Kind::Number && operand.kind != Kind::Loop(Cost::Broadcast) && operand.rank >= own.rank
+        };
+        let read: usize = self.operands[node].iter().map(|&operand| self.graph.nodes[operand].elements).sum();
+        self.operands[node].iter().filter(is_large).count() > 1 && read > own.elements
+    }
+
+    /// Whether all readers of a node, and all that is between, can compute what they have from it.
+    fn is_taken_on_all_paths(&self, node: NodeId, is_behind: impl Fn(NodeId) -> bool) -> bool {
+        let mut waiting: Vec<NodeId> = self.users[node].iter().copied().collect();
+        let mut seen: FxHashSet<NodeId> = waiting.iter().copied().collect();
+        while let Some(reader) = waiting.pop() {
+            for &operand in &self.operands[reader] {
+                if operand == node || !is_behind(operand) {
+                    continue;
+                }
+                if self.shared[operand] || !self.may_take(reader, operand) {
+                    return false;
+                }
+                if seen.insert(operand) {
+                    waiting.push(operand);
+                }
+            }
+        }
+        true
     }
 
     /// Whether a reader could compute a node itself.
     fn may_take(&self, reader: NodeId, node: NodeId) -> bool {
         let takes = matches!(self.kind(reader), Kind::Loop(_) | Kind::Reshape);
         let fits = match self.kind(node) {
-            Kind::Loop(Cost::Broadcast) | Kind::Reshape => true,
-            Kind::Loop(Cost::Cheap) => true,
-            Kind::Loop(Cost::Expensive) => self.users[node].len() == 1 && !self.is_spread(reader),
+            Kind::Loop(Cost::Broadcast | Cost::Cheap) | Kind::Reshape => true,
+            Kind::Loop(Cost::Expensive) => self.users[node].len() == 1 && !self.repeated[reader].contains(&node),
             _ => false,
         };
         takes && fits && !self.is_result[node]
-    }
-
-    /// Whether a node reads elements of its operand several times.
-    fn is_spread(&self, node: NodeId) -> bool {
-        self.kind(node) == Kind::Loop(Cost::Broadcast)
     }
 
     fn fuse_loops(&mut self) {
@@ -223,14 +260,22 @@ impl<'g> Fusion<'g> {
             loop {
                 let next = self.operands[node].iter().copied().filter(|operand| !refused.contains(operand)).max();
                 let Some(operand) = next else { break };
-                let is_wanted = !self.shared[operand] || self.users[operand].len() == 1;
-                if is_wanted && self.may_take(node, operand) {
+                if !self.shared[operand] && self.may_take(node, operand) {
+                    self.repeat(node, operand);
                     self.absorb(node, operand);
                 } else {
                     refused.insert(operand);
                 }
             }
         }
+    }
+
+    /// Notes which elements a reader needs several times, before it takes in a node.
+    fn repeat(&mut self, reader: NodeId, node: NodeId) {
+        let is_repeated = self.repeated[reader].contains(&node);
+        let more = if is_repeated { self.operands[node].clone() } else { self.repeated[node].clone() };
+        let known = &mut self.repeated[reader];
+        more.into_iter().for_each(|operand| if !known.contains(&operand) { known.push(operand) });
     }
 
     fn kernels(&self) -> Vec<Kernel> {
@@ -247,6 +292,35 @@ impl<'g> Fusion<'g> {
             },
         };
         (0..self.graph.nodes.len()).filter(is_kernel).map(kernel).collect()
+    }
+}
+
+/// For each node, which of some sources it is made from.
+struct Behind {
+    first: NodeId,
+    sets: Vec<[u64; Behind::SOURCES / 64]>,
+}
+
+impl Behind {
+    const SOURCES: usize = 256;
+
+    /// Nodes stand in an order in which they can be made.
+    fn new(operands: &[SmallVec<[NodeId; 4]>], sources: &[NodeId]) -> Behind {
+        let first = sources.iter().copied().min().unwrap_or(0);
+        let mut sets = vec![[0u64; Behind::SOURCES / 64]; operands.len() - first];
+        sources.iter().enumerate().for_each(|(index, &source)| sets[source - first][index / 64] |= 1 << (index % 64));
+        for node in first..operands.len() {
+            let mut set = sets[node - first];
+            for &operand in operands[node].iter().filter(|&&operand| operand >= first) {
+                set.iter_mut().zip(sets[operand - first]).for_each(|(own, other)| *own |= other);
+            }
+            sets[node - first] = set;
+        }
+        Behind { first, sets }
+    }
+
+    fn contains(&self, node: NodeId, source: usize) -> bool {
+        node >= self.first && self.sets[node - self.first][source / 64] >> (source % 64) & 1 == 1
     }
 }
 

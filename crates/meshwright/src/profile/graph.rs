@@ -103,7 +103,8 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
             Binary::Atan2 | Binary::NextAfter | Binary::Polygamma | Binary::Power | Binary::Zeta => true,
             _ => false,
         }),
-        Op::BroadcastInDim(_) => Kind::Loop(Cost::Broadcast),
+        Op::BroadcastInDim(_) | Op::Iota { .. } => Kind::Loop(Cost::Broadcast),
+        Op::Concatenate { dim } if is_copied_in_rows(program, op, *dim) => Kind::Kernel,
         Op::Constant(_) if result.is_some_and(|ty| ty.elements() == 1) => Kind::Number,
         Op::Constant(literal) if literal.as_splat().is_some() => Kind::Loop(Cost::Broadcast),
         Op::Constant(_) => Kind::Literal,
@@ -122,7 +123,6 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         | Op::Concatenate { .. }
         | Op::DynamicSlice { .. }
         | Op::DynamicUpdateSlice
-        | Op::Iota { .. }
         | Op::Pad(_)
         | Op::ReducePrecision { .. }
         | Op::Reverse { .. }
@@ -134,6 +134,14 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         // All others are computed on their own.
         _ => Kind::Kernel,
     }
+}
+
+/// Whether tensors are put side by side in rows so long, or so many of them, that each is copied as it is.
+fn is_copied_in_rows(program: &Program, op: OpId, dim: usize) -> bool {
+    let operation = &program.ops[op];
+    let shape = program.shape(operation.results[0]);
+    let is_row = shape.len() > 1 && dim + 1 == shape.len() && shape[dim] >= 128;
+    is_row || operation.operands.len() > 8
 }
 
 fn is_cheap(unary: Unary) -> bool {
