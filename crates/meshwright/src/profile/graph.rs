@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::fuse::SMALLEST_FOR_LIBRARIES;
-use crate::program::{Binary, DType, DotGeneral, Op, OpId, Program, Type, Unary};
+use crate::program::{Binary, DType, Dims, DotGeneral, Op, OpId, Program, Type, Unary};
 
 /// The place of a node in its graph, and in program order.
 pub(super) type NodeId = usize;
@@ -187,8 +187,8 @@ fn is_library_product(program: &Program, op: OpId, dot: &DotGeneral) -> bool {
     let contracted = size(&dot.lhs_contract);
     let rows = lhs.iter().product::<usize>() / (contracted * size(&dot.lhs_batch)).max(1);
     let columns = program.ty(operation.results[0]).elements() / (rows * size(&dot.lhs_batch)).max(1);
-    let is_canonical =
-        sums_over_rows(dot) || dot.lhs_contract.iter().all(|&dim| dim + dot.lhs_contract.len() >= lhs.len());
+    let is_canonical = is_rearranged(program, op, dot, 0)
+        || dot.lhs_contract.iter().all(|&dim| dim + dot.lhs_contract.len() >= lhs.len());
     rows > 1 && columns > 1 && is_canonical && rows.max(columns).max(contracted) >= 8
 }
 
@@ -200,9 +200,22 @@ fn swaps_product(program: &Program, op: OpId) -> bool {
     matches!(maker, Some(Op::DotGeneral(dot)) if dot.lhs_batch.is_empty()) && program.shape(operand).len() == 2
 }
 
-/// Whether both operands of a product are summed over several leading dimensions, as in the gradient of
-/// a weight. One of them is then transposed first.
-pub(super) fn sums_over_rows(dot: &DotGeneral) -> bool {
-    let leading = |dims: &[usize]| dims.len() > 1 && dims.iter().enumerate().all(|(at, &dim)| at == dim);
-    dot.lhs_batch.is_empty() && leading(&dot.lhs_contract) && leading(&dot.rhs_contract)
+/// Whether an operand of a product is transposed first, so that its dimensions are those of batches, rows and
+/// columns. A matrix, or several in a batch, may lie either way.
+pub(super) fn is_rearranged(program: &Program, op: OpId, dot: &DotGeneral, side: usize) -> bool {
+    let shape = program.shape(program.ops[op].operands[side]);
+    let [batch, contract] = if side == 0 { [&dot.lhs_batch, &dot.lhs_contract] } else { [&dot.rhs_batch, &dot.rhs_contract] };
+    let is_large = |dim: &usize| shape[*dim] > 1;
+    let others = (0..shape.len()).filter(|dim| !batch.contains(dim) && !contract.contains(dim));
+    let batch: Dims = batch.iter().copied().filter(is_large).collect();
+    let contract: Dims = contract.iter().copied().filter(is_large).collect();
+    let others: Dims = others.filter(is_large).collect();
+    let inner = if side == 0 { [&others, &contract] } else { [&contract, &others] };
+    let is_matrix = others.len() <= 1 && contract.len() <= 1;
+    let rest = inner[0].iter().chain(inner[1]);
+    let order: Dims = batch.iter().chain(rest).copied().collect();
+    let is_in_order = order.windows(2).all(|pair| pair[0] < pair[1]);
+    let is_batch_first = batch.windows(2).all(|pair| pair[0] < pair[1])
+        && batch.last().is_none_or(|last| others.iter().chain(&contract).all(|dim| dim > last));
+    !is_in_order && !(is_matrix && is_batch_first)
 }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::graph::{Cost, Graph, Kind, Node, NodeId, Operands, kind, sums_over_rows};
+use super::graph::{Cost, Graph, Kind, Node, NodeId, Operands, is_rearranged, kind};
 use crate::program::{Binary, Convolution, Op, OpId, Operation, Program, RegionId, ValueId};
 
 pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
@@ -110,7 +110,11 @@ impl Maker<'_> {
                 }
             }
             Op::Convolution(convolution) => self.arrange(op, convolution, &mut arranged),
-            Op::DotGeneral(dot) if sums_over_rows(dot) => arranged[0] = self.rearrange(op, arranged[0]),
+            Op::DotGeneral(dot) => {
+                for side in (0..2).filter(|&side| is_rearranged(self.program, op, dot, side)) {
+                    arranged[side] = self.rearrange(op, arranged[side]);
+                }
+            }
             _ => {}
         }
         let mut node = match operation.results.first() {
