@@ -1,6 +1,6 @@
 //! Which ops are computed together, so that what is between them is never in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -98,33 +98,61 @@ impl<'g> Fusion<'g> {
 
     fn grow_libraries(&mut self, program: &Program) {
         for node in (0..self.graph.nodes.len()).rev() {
-            if self.graph.nodes[node].kind == Kind::Library && !self.gone[node] {
+            if self.graph.nodes[node].kind != Kind::Library || self.gone[node] || self.library[node] {
+                continue;
+            }
+            self.library[node] = true;
+            let op = self.graph.nodes[node].op;
+            if op.is_some_and(|op| matches!(program.ops[op].op, Op::Reduce { .. })) {
                 self.grow(program, node);
             }
         }
     }
 
-    /// Takes in what only this call reads, and its only reader, as long as there is such a thing.
+    /// Takes into the call for a sum what only it reads, and so on, and its only reader, and so on.
     fn grow(&mut self, program: &Program, start: NodeId) {
         let mut root = start;
-        self.library[root] = true;
+        let mut above: VecDeque<NodeId> = self.operands[start].iter().copied().collect();
+        let mut below = self.only_reader(start);
+        // Operands and the reader take turns, as they come in.
         loop {
-            let inner = self.operands[root].iter().copied().find(|&operand| {
-                self.users[operand].len() == 1 && !self.is_result[operand] && self.is_simple(program, operand)
-            });
-            if let Some(operand) = inner {
-                self.absorb(root, operand);
-                continue;
+            for _ in 0..above.len() {
+                let Some(node) = above.pop_front() else { break };
+                if self.only_reader(node) != Some(root) {
+                    continue;
+                }
+                if !self.library[node] && self.is_simple(program, node) {
+                    above.extend(self.operands[node].iter().copied());
+                } else if !self.library[node] {
+                    continue;
+                }
+                self.library[node] = false;
+                self.absorb(root, node);
             }
-            let mut readers = self.users[root].iter().copied();
-            let (Some(reader), None) = (readers.next(), readers.next()) else { return };
-            if self.is_result[root] || !self.is_simple(program, reader) {
-                return;
+            let Some(reader) = below.take().filter(|&reader| self.library[reader] || self.is_simple(program, reader)) else {
+                if above.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            let is_call = self.library[reader];
+            if !is_call {
+                above.extend(self.operands[reader].iter().copied().filter(|&operand| operand != root));
             }
             self.library[root] = false;
             self.absorb(reader, root);
             root = reader;
             self.library[root] = true;
+            below = self.only_reader(root).filter(|_| !is_call);
+        }
+    }
+
+    /// The reader of a node that nobody else reads.
+    fn only_reader(&self, node: NodeId) -> Option<NodeId> {
+        let mut readers = self.users[node].iter().copied();
+        match (readers.next(), readers.next()) {
+            (Some(reader), None) if !self.is_result[node] => Some(reader),
+            _ => None,
         }
     }
 
@@ -153,7 +181,8 @@ impl<'g> Fusion<'g> {
                 ),
                 Op::BroadcastInDim(_) | Op::Reshape { .. } => true,
                 Op::Unary(unary) => is_known_to_libraries(*unary),
-                Op::DotGeneral(_) | Op::Reduce { .. } => self.graph.nodes[node].kind == Kind::Library,
+                Op::DotGeneral(_) => matches!(self.graph.nodes[node].kind, Kind::Library | Kind::Reshape),
+                Op::Reduce { .. } => self.graph.nodes[node].kind == Kind::Library,
                 _ => false,
             }
     }

@@ -187,7 +187,7 @@ fn is_library_product(program: &Program, op: OpId, dot: &DotGeneral) -> bool {
     let contracted = size(&dot.lhs_contract);
     let rows = lhs.iter().product::<usize>() / (contracted * size(&dot.lhs_batch)).max(1);
     let columns = program.ty(operation.results[0]).elements() / (rows * size(&dot.lhs_batch)).max(1);
-    let is_canonical = is_rearranged(program, op, dot, 0)
+    let is_canonical = matches!(arrangement(program, op, dot, 0), Arrangement::Transposed(_))
         || dot.lhs_contract.iter().all(|&dim| dim + dot.lhs_contract.len() >= lhs.len());
     rows > 1 && columns > 1 && is_canonical && rows.max(columns).max(contracted) >= 8
 }
@@ -200,22 +200,36 @@ fn swaps_product(program: &Program, op: OpId) -> bool {
     matches!(maker, Some(Op::DotGeneral(dot)) if dot.lhs_batch.is_empty()) && program.shape(operand).len() == 2
 }
 
-/// Whether an operand of a product is transposed first, so that its dimensions are those of batches, rows and
-/// columns. A matrix, or several in a batch, may lie either way.
-pub(super) fn is_rearranged(program: &Program, op: OpId, dot: &DotGeneral, side: usize) -> bool {
+/// How an operand of a product is laid out for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Arrangement {
+    AsItIs,
+    /// Some dimensions are taken as one.
+    Flat,
+    /// Its dimensions are brought into this order first.
+    Transposed(Dims),
+}
+
+/// How an operand of a product is laid out: as batches of matrices, which may lie either way.
+pub(super) fn arrangement(program: &Program, op: OpId, dot: &DotGeneral, side: usize) -> Arrangement {
     let shape = program.shape(program.ops[op].operands[side]);
-    let [batch, contract] = if side == 0 { [&dot.lhs_batch, &dot.lhs_contract] } else { [&dot.rhs_batch, &dot.rhs_contract] };
+    let [batch, contract] =
+        if side == 0 { [&dot.lhs_batch, &dot.lhs_contract] } else { [&dot.rhs_batch, &dot.rhs_contract] };
     let is_large = |dim: &usize| shape[*dim] > 1;
-    let others = (0..shape.len()).filter(|dim| !batch.contains(dim) && !contract.contains(dim));
-    let batch: Dims = batch.iter().copied().filter(is_large).collect();
-    let contract: Dims = contract.iter().copied().filter(is_large).collect();
-    let others: Dims = others.filter(is_large).collect();
-    let inner = if side == 0 { [&others, &contract] } else { [&contract, &others] };
-    let is_matrix = others.len() <= 1 && contract.len() <= 1;
-    let rest = inner[0].iter().chain(inner[1]);
-    let order: Dims = batch.iter().chain(rest).copied().collect();
-    let is_in_order = order.windows(2).all(|pair| pair[0] < pair[1]);
-    let is_batch_first = batch.windows(2).all(|pair| pair[0] < pair[1])
-        && batch.last().is_none_or(|last| others.iter().chain(&contract).all(|dim| dim > last));
-    !is_in_order && !(is_matrix && is_batch_first)
+    let rest = |dim: &usize| !batch.contains(dim) && !contract.contains(dim);
+    let large = |dims: &[usize]| -> Dims { dims.iter().copied().filter(is_large).collect() };
+    let [batch, contract] = [large(batch), large(contract)];
+    let free: Dims = (0..shape.len()).filter(rest).filter(is_large).collect();
+    let is_matrix = free.len() <= 1 && contract.len() <= 1;
+    let [rows, columns] = if side == 0 { [&free, &contract] } else { [&contract, &free] };
+    let order: Dims = batch.iter().chain(rows).chain(columns).copied().collect();
+    let is_in_order = |dims: &[usize]| dims.windows(2).all(|pair| pair[0] < pair[1]);
+    let is_batch_first = is_in_order(&batch) && batch.last() < free.iter().chain(&contract).min();
+    if !is_in_order(&order) && !(is_matrix && is_batch_first) {
+        Arrangement::Transposed(order)
+    } else if is_matrix && order.len() == shape.len() {
+        Arrangement::AsItIs
+    } else {
+        Arrangement::Flat
+    }
 }

@@ -6,8 +6,8 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::graph::{Cost, Graph, Kind, Node, NodeId, Operands, is_rearranged, kind};
-use crate::program::{Binary, Convolution, Op, OpId, Operation, Program, RegionId, ValueId};
+use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, kind};
+use crate::program::{Binary, Convolution, Dims, Op, OpId, Operation, Program, RegionId, ValueId};
 
 pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
     let content = &program.regions[region];
@@ -19,6 +19,7 @@ pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
         inputs: FxHashMap::default(),
         outputs: FxHashMap::default(),
         reciprocals: FxHashMap::default(),
+        factors: FxHashMap::default(),
     };
     for &argument in &content.arguments {
         maker.node(argument);
@@ -43,6 +44,8 @@ struct Maker<'p> {
     outputs: FxHashMap<NodeId, NodeId>,
     /// Broadcast values that are divided by, and what is multiplied by instead.
     reciprocals: FxHashMap<NodeId, NodeId>,
+    /// Operands of products, laid out for them: flat, or with dimensions in some order.
+    factors: FxHashMap<(NodeId, Dims), NodeId>,
 }
 
 impl Maker<'_> {
@@ -111,8 +114,8 @@ impl Maker<'_> {
             }
             Op::Convolution(convolution) => self.arrange(op, convolution, &mut arranged),
             Op::DotGeneral(dot) => {
-                for side in (0..2).filter(|&side| is_rearranged(self.program, op, dot, side)) {
-                    arranged[side] = self.rearrange(op, arranged[side]);
+                for (side, operand) in arranged.iter_mut().enumerate() {
+                    *operand = self.arrange_factor(op, *operand, arrangement(self.program, op, dot, side));
                 }
             }
             _ => {}
@@ -175,6 +178,21 @@ impl Maker<'_> {
         let many = self.push(self.nodes[divisor].like(op, broadcast, &[one]));
         self.reciprocals.insert(divisor, many);
         Some(many)
+    }
+
+    /// An operand of a product as it is laid out for it, once for all who want it so.
+    fn arrange_factor(&mut self, op: OpId, operand: NodeId, arrangement: Arrangement) -> NodeId {
+        let (kind, order) = match arrangement {
+            Arrangement::AsItIs => return operand,
+            Arrangement::Flat => (Kind::Reshape, Dims::new()),
+            Arrangement::Transposed(order) => (Kind::Loop(Cost::Cheap), order),
+        };
+        if let Some(&known) = self.factors.get(&(operand, order.clone())) {
+            return known;
+        }
+        let factor = self.push(self.nodes[operand].like(op, kind, &[operand]));
+        self.factors.insert((operand, order), factor);
+        factor
     }
 
     /// The operands of a convolution as kernels want them: features last, and the kernel the way it is laid
