@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, kind};
-use crate::program::{Binary, Convolution, Dims, Op, OpId, Operation, Program, RegionId, ValueId};
+use crate::program::{Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, ValueId};
 
 pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
     let content = &program.regions[region];
@@ -20,6 +20,7 @@ pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
         outputs: FxHashMap::default(),
         reciprocals: FxHashMap::default(),
         factors: FxHashMap::default(),
+        positions: FxHashMap::default(),
     };
     for &argument in &content.arguments {
         maker.node(argument);
@@ -46,6 +47,8 @@ struct Maker<'p> {
     reciprocals: FxHashMap<NodeId, NodeId>,
     /// Operands of products, laid out for them: flat, or with dimensions in some order.
     factors: FxHashMap<(NodeId, Dims), NodeId>,
+    /// Where elements of some shape stand along each dimension.
+    positions: FxHashMap<(Shape, usize), NodeId>,
 }
 
 impl Maker<'_> {
@@ -113,6 +116,7 @@ impl Maker<'_> {
                 }
             }
             Op::Convolution(convolution) => self.arrange(op, convolution, &mut arranged),
+            Op::SelectAndScatter(_) => self.find_selected(op, &mut arranged),
             Op::DotGeneral(dot) => {
                 for (side, operand) in arranged.iter_mut().enumerate() {
                     *operand = self.arrange_factor(op, *operand, arrangement(self.program, op, dot, side));
@@ -178,6 +182,24 @@ impl Maker<'_> {
         let many = self.push(self.nodes[divisor].like(op, broadcast, &[one]));
         self.reciprocals.insert(divisor, many);
         Some(many)
+    }
+
+    /// What a selection needs besides: the place of each element along each dimension, to know which of
+    /// them is selected, and a tensor to scatter into.
+    fn find_selected(&mut self, op: OpId, operands: &mut Operands) {
+        let ty = self.program.ty(self.program.ops[op].operands[0]);
+        for dimension in 0..=ty.rank() {
+            let node = match self.positions.get(&(ty.shape.clone(), dimension)) {
+                Some(&known) => known,
+                None => {
+                    let place = ty.with_dtype(if dimension < ty.rank() { DType::I32 } else { ty.dtype });
+                    let node = self.push(Node::new(Some(op), Kind::Loop(Cost::Broadcast), &[], &place));
+                    self.positions.insert((ty.shape.clone(), dimension), node);
+                    node
+                }
+            };
+            operands.push(node);
+        }
     }
 
     /// An operand of a product as it is laid out for it, once for all who want it so.
