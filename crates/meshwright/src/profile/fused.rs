@@ -193,7 +193,10 @@ impl Assignment<'_> {
             }
         }
         let is_one = |kernel: &&Kernel| bytes[kernel.root] > 0 && !self.is_loop(kernel);
-        let buffers = self.kernels.iter().filter(is_one);
+        // Copies stand behind all others, and come first.
+        let is_copy = |kernel: &&Kernel| self.op(kernel).is_none();
+        let copies = self.kernels.iter().filter(is_copy);
+        let buffers = copies.chain(self.kernels.iter().filter(|kernel| !is_copy(kernel))).filter(is_one);
         let buffers = buffers.map(|kernel| (bytes[kernel.root], Stay { node: kernel.root, life: life(kernel.root), over: over(kernel) }));
         lend(places, buffers.collect())
     }

@@ -119,7 +119,8 @@ impl Maker<'_> {
             Op::SelectAndScatter(_) => self.find_selected(op, &mut arranged),
             Op::DotGeneral(dot) => {
                 for (side, operand) in arranged.iter_mut().enumerate() {
-                    *operand = self.arrange_factor(op, *operand, arrangement(self.program, op, dot, side));
+                    let factor = self.unswapped(*operand).unwrap_or(*operand);
+                    *operand = self.arrange_factor(op, factor, arrangement(self.program, op, dot, side));
                 }
             }
             _ => {}
@@ -200,6 +201,13 @@ impl Maker<'_> {
             };
             operands.push(node);
         }
+    }
+
+    /// The matrix that a node swaps rows and columns of: products read matrices either way.
+    fn unswapped(&self, node: NodeId) -> Option<NodeId> {
+        let op = self.nodes[node].op?;
+        let is_swap = matches!(&self.program.ops[op].op, Op::Transpose { permutation } if permutation[..] == [1, 0]);
+        self.nodes[node].operands.first().copied().filter(|_| is_swap)
     }
 
     /// An operand of a product as it is laid out for it, once for all who want it so.
