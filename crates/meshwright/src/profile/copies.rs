@@ -16,14 +16,14 @@ pub(super) fn copy_overwritten(graph: &mut Graph, kernels: &mut Vec<Kernel>, pai
     }
     let may_be_late = |&&(argument, result): &&(NodeId, NodeId)| {
         let [maker] = [makers[result]];
-        let is_overwritten_in_place = |&reader: &usize| reader == maker && kernels[reader].is_loop;
+        let is_overwritten_in_place = |&reader: &usize| reader == maker && kernels[reader].over.contains(&argument);
         maker != usize::MAX && !readers[argument].iter().all(is_overwritten_in_place)
     };
     let pairs: Vec<(NodeId, NodeId)> = pairs.iter().filter(may_be_late).copied().collect();
     let ahead = Ahead::new(kernels, &makers, pairs.iter().map(|&(_, result)| makers[result]));
     for (pair, &(argument, result)) in pairs.iter().enumerate() {
         let is_early = |&reader: &usize| {
-            if reader == makers[result] { kernels[reader].is_loop } else { ahead.is_ahead(reader, pair) }
+            if reader == makers[result] { kernels[reader].over.contains(&argument) } else { ahead.is_ahead(reader, pair) }
         };
         if readers[argument].iter().all(is_early) {
             continue;
@@ -33,7 +33,7 @@ pub(super) fn copy_overwritten(graph: &mut Graph, kernels: &mut Vec<Kernel>, pai
         for &reader in &readers[argument] {
             kernels[reader].reads.iter_mut().filter(|read| **read == argument).for_each(|read| *read = copy);
         }
-        kernels.push(Kernel { root: copy, reads: SmallVec::from_slice(&[argument]), is_loop: false, is_alias: false });
+        kernels.push(Kernel { root: copy, reads: SmallVec::from_slice(&[argument]), over: SmallVec::new(), is_alias: false });
     }
 }
 

@@ -15,9 +15,8 @@ pub(super) struct Kernel {
     pub(super) root: NodeId,
     /// The kernels' roots, and arguments, that it reads.
     pub(super) reads: SmallVec<[NodeId; 4]>,
-    /// Whether it is a loop over the elements of its result, so that the result may take the place of
-    /// an operand of the same size.
-    pub(super) is_loop: bool,
+    /// What it reads element by element as it writes its result, which may take the place of one of these.
+    pub(super) over: SmallVec<[NodeId; 4]>,
     /// Whether it only gives what it reads another shape, and does nothing.
     pub(super) is_alias: bool,
 }
@@ -52,6 +51,8 @@ struct Fusion<'g> {
     absorbed: Vec<bool>,
     /// Operands of which each node needs elements several times.
     repeated: Vec<SmallVec<[NodeId; 4]>>,
+    /// Operands that each node reads otherwise than element by element as it writes.
+    skewed: Vec<SmallVec<[NodeId; 4]>>,
 }
 
 impl<'g> Fusion<'g> {
@@ -69,7 +70,9 @@ impl<'g> Fusion<'g> {
         let is_spread = |node: &Node| node.kind == Kind::Loop(Cost::Broadcast);
         let repeated = graph.nodes.iter().map(|node| if is_spread(node) { distinct(&node.operands) } else { SmallVec::new() });
         let repeated = repeated.collect();
-        let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed, repeated };
+        let skewed = graph.nodes.iter().map(|node| if node.is_elementwise { SmallVec::new() } else { distinct(&node.operands) });
+        let skewed = skewed.collect();
+        let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed, repeated, skewed };
         fusion.drop_unused();
         fusion
     }
@@ -299,12 +302,13 @@ impl<'g> Fusion<'g> {
         }
     }
 
-    /// Notes which elements a reader needs several times, before it takes in a node.
+    /// Notes how a reader reads what a node reads, before it takes it in.
     fn repeat(&mut self, reader: NodeId, node: NodeId) {
-        let is_repeated = self.repeated[reader].contains(&node);
-        let more = if is_repeated { self.operands[node].clone() } else { self.repeated[node].clone() };
-        let known = &mut self.repeated[reader];
-        more.into_iter().for_each(|operand| if !known.contains(&operand) { known.push(operand) });
+        for known in [&mut self.repeated, &mut self.skewed] {
+            let more = if known[reader].contains(&node) { self.operands[node].clone() } else { known[node].clone() };
+            let known = &mut known[reader];
+            more.into_iter().for_each(|operand| if !known.contains(&operand) { known.push(operand) });
+        }
     }
 
     fn kernels(&self) -> Vec<Kernel> {
@@ -314,7 +318,10 @@ impl<'g> Fusion<'g> {
         let kernel = |root: NodeId| Kernel {
             root,
             reads: self.operands[root].clone(),
-            is_loop: matches!(self.kind(root), Kind::Loop(_)),
+            over: match self.kind(root) {
+                Kind::Loop(_) => self.operands[root].iter().copied().filter(|operand| !self.skewed[root].contains(operand)).collect(),
+                _ => SmallVec::new(),
+            },
             is_alias: match self.kind(root) {
                 Kind::Passed => true,
                 kind => kind == Kind::Reshape && !self.absorbed[root],

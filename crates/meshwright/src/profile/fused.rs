@@ -29,7 +29,7 @@ fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memo
     let pairs = overwritten(program, region, &graph);
     copy_overwritten(&mut graph, &mut kernels, &pairs);
     let order = breadth_first(&graph, &kernels);
-    Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order, pairs: &pairs, region }.memory()
+    Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order, pairs: &pairs, region, is_updated: updated(program, &graph, &kernels) }.memory()
 }
 
 /// Arguments of the program and the results that take their place.
@@ -98,6 +98,19 @@ fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
     order
 }
 
+/// Nodes whose buffer is updated in place by a scatter, and so is one with another.
+fn updated(program: &Program, graph: &Graph, kernels: &[Kernel]) -> Vec<bool> {
+    let mut is_updated = vec![false; graph.nodes.len()];
+    for kernel in kernels {
+        let op = graph.nodes[kernel.root].op;
+        if op.is_some_and(|op| matches!(program.ops[op].op, Op::Scatter(_))) {
+            let is_alike = |read: &&NodeId| graph.nodes[**read].bytes == graph.nodes[kernel.root].bytes;
+            kernel.reads.iter().filter(is_alike).for_each(|&read| is_updated[read] = true);
+        }
+    }
+    is_updated
+}
+
 /// Kernels in the order in which they run.
 struct Assignment<'g> {
     program: &'g Program,
@@ -108,6 +121,7 @@ struct Assignment<'g> {
     /// Arguments, and the results that take their place.
     pairs: &'g [(NodeId, NodeId)],
     region: RegionId,
+    is_updated: Vec<bool>,
 }
 
 impl Assignment<'_> {
@@ -172,7 +186,7 @@ impl Assignment<'_> {
             let is_left = |read: &NodeId| {
                 last[*read] == made[kernel.root] && self.graph.nodes[*read].bytes == self.graph.nodes[kernel.root].bytes
             };
-            kernel.reads.iter().copied().filter(|read| self.writes_over(kernel) && is_left(read)).collect()
+            kernel.reads.iter().copied().filter(|read| self.may_overwrite(kernel, *read) && is_left(read)).collect()
         };
         let mut makers = vec![usize::MAX; self.graph.nodes.len()];
         self.kernels.iter().enumerate().for_each(|(index, kernel)| makers[kernel.root] = index);
@@ -263,8 +277,8 @@ impl Assignment<'_> {
         if self.is_loop(kernel) {
             // What a loop carries begins where its operands are.
             dying.collect()
-        } else if self.writes_over(kernel) {
-            dying.find(|&read| bytes[read] == own).into_iter().collect()
+        } else if !self.is_updated[kernel.root] {
+            dying.find(|read| bytes[*read] == own && self.may_overwrite(kernel, *read)).into_iter().collect()
         } else {
             SmallVec::new()
         }
@@ -274,10 +288,10 @@ impl Assignment<'_> {
         self.op(kernel).is_some_and(|op| self.program.ops[op].op == Op::While)
     }
 
-    /// Whether a kernel may write its result over an operand of the same size.
-    fn writes_over(&self, kernel: &Kernel) -> bool {
-        let Some(op) = self.op(kernel) else { return false };
-        kernel.is_loop || matches!(self.program.ops[op].op, Op::Scatter(_) | Op::AllReduce(_))
+    /// Whether a kernel may write its result over something that it reads, of the same size.
+    fn may_overwrite(&self, kernel: &Kernel, read: NodeId) -> bool {
+        let is_scatter = || self.op(kernel).is_some_and(|op| matches!(self.program.ops[op].op, Op::Scatter(_)));
+        kernel.over.contains(&read) || is_scatter()
     }
 
     /// What the regions of an op need besides.

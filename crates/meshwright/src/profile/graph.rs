@@ -29,6 +29,8 @@ pub(super) struct Node {
     pub(super) elements: usize,
     /// Dimensions that are larger than one.
     pub(super) rank: usize,
+    /// Whether each element is made of those that stand in the same place in its operands.
+    pub(super) is_elementwise: bool,
 }
 
 /// What an op is to fusion.
@@ -75,6 +77,7 @@ impl Node {
             bytes: ty.bytes(),
             elements: ty.elements(),
             rank: ty.shape.iter().filter(|&&size| size > 1).count(),
+            is_elementwise: false,
         }
     }
 
@@ -87,6 +90,7 @@ impl Node {
             bytes: self.bytes,
             elements: self.elements,
             rank: self.rank,
+            is_elementwise: false,
         }
     }
 }
@@ -232,4 +236,11 @@ pub(super) fn arrangement(program: &Program, op: OpId, dot: &DotGeneral, side: u
     } else {
         Arrangement::Flat
     }
+}
+
+/// Whether the result of a product has more dimensions than batches of matrices.
+pub(super) fn is_flat_product(program: &Program, op: OpId, dot: &DotGeneral) -> bool {
+    let lhs = program.shape(program.ops[op].operands[0]);
+    let batch = dot.lhs_batch.iter().filter(|&&dim| lhs[dim] > 1).count();
+    program.shape(program.ops[op].results[0]).len() != batch + 2
 }

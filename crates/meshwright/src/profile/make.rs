@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, kind};
+use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, is_flat_product, kind};
 use crate::program::{Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, ValueId};
 
 pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
@@ -127,14 +127,22 @@ impl Maker<'_> {
         }
         let mut node = match operation.results.first() {
             Some(&result) => Node::new(Some(op), kind, &arranged, self.program.ty(result)),
-            None => Node { op: Some(op), kind, operands: arranged, bytes: 0, elements: 0, rank: 0 },
+            None => Node { op: Some(op), kind, operands: arranged, bytes: 0, elements: 0, rank: 0, is_elementwise: false },
         };
+        // What is overwritten in part is read as it is.
+        node.is_elementwise = operation.op.is_elementwise() || operation.op == Op::DynamicUpdateSlice;
         node.bytes = self.made_bytes(op);
         let node = self.push(node);
         if let Op::Convolution(convolution) = &operation.op
             && !is_features_last(convolution.output_batch, &convolution.output_spatial, convolution.output_feature)
         {
             let output = self.rearrange(op, node);
+            self.outputs.insert(node, output);
+        }
+        if let Op::DotGeneral(dot) = &operation.op
+            && is_flat_product(self.program, op, dot)
+        {
+            let output = self.push(self.nodes[node].like(op, Kind::Reshape, &[node]));
             self.outputs.insert(node, output);
         }
         node
