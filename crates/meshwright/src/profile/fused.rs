@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::combine::combine_reductions;
 use super::copies::copy_overwritten;
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
@@ -27,9 +28,28 @@ fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memo
     let mut graph = graph(program, region);
     let mut kernels = without_aliases(&graph, fuse(program, &graph));
     let pairs = overwritten(program, region, &graph);
-    copy_overwritten(&mut graph, &mut kernels, &pairs);
+    let order = combined(program, &mut graph, &mut kernels);
+    copy_overwritten(&mut graph, &mut kernels, &order, &pairs);
     let order = breadth_first(&graph, &kernels);
     Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order, pairs: &pairs, region, is_updated: updated(program, &graph, &kernels) }.memory()
+}
+
+/// Combines sums over processes, unless these would wait for each other in a circle, and gives an order in
+/// which kernels can run.
+fn combined(program: &Program, graph: &mut Graph, kernels: &mut Vec<Kernel>) -> Vec<usize> {
+    let [nodes, apart] = [graph.nodes.len(), kernels.len()];
+    let reads: Vec<_> = kernels.iter().map(|kernel| kernel.reads.clone()).collect();
+    combine_reductions(program, graph, kernels);
+    if kernels.len() > apart {
+        let order = breadth_first(graph, kernels);
+        if order.len() == kernels.len() {
+            return order;
+        }
+        graph.nodes.truncate(nodes);
+        kernels.truncate(apart);
+        kernels.iter_mut().zip(reads).for_each(|(kernel, reads)| kernel.reads = reads);
+    }
+    (0..kernels.len()).collect()
 }
 
 /// Arguments of the program and the results that take their place.

@@ -1,5 +1,6 @@
 //! What a step costs, found without running anything: work, bytes, and memory over time.
 
+mod combine;
 mod copies;
 mod flops;
 mod fuse;
