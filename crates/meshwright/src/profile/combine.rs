@@ -47,7 +47,7 @@ fn is_alike(program: &Program, left: Option<OpId>, right: Option<OpId>) -> bool 
 }
 
 /// Puts one kernel before all of a group, which waits for their operands, and one behind, which reads
-/// these and their results.
+/// these and their results, and for which all others wait who read a result.
 fn join(graph: &mut Graph, kernels: &mut Vec<Kernel>, group: &[usize]) {
     let op = graph.nodes[kernels[group[0]].root].op;
     let mut operands: SmallVec<[NodeId; 4]> = group.iter().flat_map(|&index| kernels[index].reads.clone()).collect();
@@ -62,5 +62,10 @@ fn join(graph: &mut Graph, kernels: &mut Vec<Kernel>, group: &[usize]) {
     group.iter().for_each(|&index| kernels[index].reads.push(before));
     operands.extend(group.iter().map(|&index| kernels[index].root));
     let behind = node(graph);
+    let mut is_member = vec![false; graph.nodes.len()];
+    group.iter().for_each(|&index| is_member[kernels[index].root] = true);
+    for reader in kernels.iter_mut().filter(|kernel| kernel.reads.iter().any(|&read| is_member[read])) {
+        reader.reads.push(behind);
+    }
     kernels.push(kernel(behind, operands));
 }
