@@ -1,6 +1,6 @@
 //! Which ops are computed together, so that what is between them is never in memory.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -40,7 +40,8 @@ struct Fusion<'g> {
     graph: &'g Graph,
     /// What each node reads, as fusion goes on.
     operands: Vec<SmallVec<[NodeId; 4]>>,
-    users: Vec<BTreeSet<NodeId>>,
+    /// Who reads each node. Nobody asks that of numbers, which very many read.
+    users: Vec<SmallVec<[NodeId; 4]>>,
     /// Nodes that became part of others everywhere.
     gone: Vec<bool>,
     /// Roots of library calls.
@@ -59,9 +60,10 @@ impl<'g> Fusion<'g> {
     fn new(graph: &'g Graph) -> Fusion<'g> {
         let count = graph.nodes.len();
         let operands: Vec<_> = graph.nodes.iter().map(|node| distinct(&node.operands)).collect();
-        let mut users = vec![BTreeSet::new(); count];
+        let mut users: Vec<SmallVec<[NodeId; 4]>> = vec![SmallVec::new(); count];
         for (node, operands) in operands.iter().enumerate() {
-            operands.iter().for_each(|&operand| _ = users[operand].insert(node));
+            let counted = operands.iter().filter(|&&operand| graph.nodes[operand].kind != Kind::Number);
+            counted.for_each(|&operand| users[operand].push(node));
         }
         let mut is_result = vec![false; count];
         graph.results.iter().for_each(|&node| is_result[node] = true);
@@ -193,13 +195,15 @@ impl<'g> Fusion<'g> {
     /// Makes a node part of another that reads it.
     fn absorb(&mut self, into: NodeId, node: NodeId) {
         self.absorbed[into] = true;
-        self.users[node].remove(&into);
+        self.forget(node, into);
         self.operands[into].retain(|operand| *operand != node);
         for index in 0..self.operands[node].len() {
             let operand = self.operands[node][index];
             if !self.operands[into].contains(&operand) {
                 self.operands[into].push(operand);
-                self.users[operand].insert(into);
+                if self.graph.nodes[operand].kind != Kind::Number {
+                    self.users[operand].push(into);
+                }
             }
         }
         if self.users[node].is_empty() && !self.is_result[node] {
@@ -210,8 +214,14 @@ impl<'g> Fusion<'g> {
     fn remove(&mut self, node: NodeId) {
         self.gone[node] = true;
         for index in 0..self.operands[node].len() {
-            let operand = self.operands[node][index];
-            self.users[operand].remove(&node);
+            self.forget(self.operands[node][index], node);
+        }
+    }
+
+    /// Makes a node known no more to a reader of it.
+    fn forget(&mut self, node: NodeId, reader: NodeId) {
+        if let Some(place) = self.users[node].iter().position(|&user| user == reader) {
+            self.users[node].swap_remove(place);
         }
     }
 
@@ -287,16 +297,14 @@ impl<'g> Fusion<'g> {
             if self.gone[node] || !matches!(self.kind(node), Kind::Loop(_) | Kind::Reshape) {
                 continue;
             }
-            // The latest first, so that what is read by several parts is taken in once.
-            let mut refused: FxHashSet<NodeId> = FxHashSet::default();
-            loop {
-                let next = self.operands[node].iter().copied().filter(|operand| !refused.contains(operand)).max();
-                let Some(operand) = next else { break };
+            // The latest first, so that what is read by several parts is taken in once. What comes with an
+            // operand was made before it.
+            let mut before = node;
+            while let Some(operand) = self.operands[node].iter().copied().filter(|&operand| operand < before).max() {
+                before = operand;
                 if !self.shared[operand] && self.may_take(node, operand) {
                     self.repeat(node, operand);
                     self.absorb(node, operand);
-                } else {
-                    refused.insert(operand);
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, is_flat_product, kind};
@@ -14,9 +14,9 @@ pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
     let mut maker = Maker {
         program,
         nodes: Vec::with_capacity(content.ops.len() * 2),
-        known: FxHashMap::default(),
-        twins: FxHashMap::default(),
-        inputs: FxHashMap::default(),
+        known: FxHashMap::with_capacity_and_hasher(content.ops.len(), FxBuildHasher),
+        twins: FxHashMap::with_capacity_and_hasher(content.ops.len(), FxBuildHasher),
+        inputs: Vec::with_capacity(content.ops.len() * 2),
         outputs: FxHashMap::default(),
         reciprocals: FxHashMap::default(),
         factors: FxHashMap::default(),
@@ -39,8 +39,9 @@ struct Maker<'p> {
     known: FxHashMap<ValueId, NodeId>,
     /// Nodes of ops that could be the same.
     twins: FxHashMap<u64, SmallVec<[NodeId; 2]>>,
-    /// What the op of a node reads, before it is arranged for its kernel.
-    inputs: FxHashMap<NodeId, Operands>,
+    /// What the op of each node reads, before it is arranged for its kernel; nothing for what is added to
+    /// arrange it.
+    inputs: Vec<Operands>,
     /// What stands for the result of a node, where it is arranged after its kernel.
     outputs: FxHashMap<NodeId, NodeId>,
     /// Broadcast values that are divided by, and what is multiplied by instead.
@@ -69,18 +70,20 @@ impl Maker<'_> {
 
     fn add(&mut self, op: OpId) {
         let operation = &self.program.ops[op];
-        let operands: Operands = self.program.outer_reads(op).into_iter().map(|value| self.node(value)).collect();
-        let key = key(&operation.op, &operands);
-        let twins = self.twins.entry(key).or_default().clone();
-        let node = match twins.into_iter().find(|&twin| self.is_twin(twin, op, &operands)) {
-            Some(twin) => twin,
-            None => {
-                let node = self.make(op, &operands);
-                self.twins.entry(key).or_default().push(node);
-                self.inputs.insert(node, operands);
-                node
-            }
+        let operands: Operands = if operation.regions.is_empty() {
+            operation.operands.iter().map(|&value| self.node(value)).collect()
+        } else {
+            self.program.outer_reads(op).into_iter().map(|value| self.node(value)).collect()
         };
+        let key = key(&operation.op, &operands);
+        let twin = self.twins.get(&key).and_then(|twins| twins.iter().copied().find(|&twin| self.is_twin(twin, op, &operands)));
+        let node = twin.unwrap_or_else(|| {
+            let node = self.make(op, &operands);
+            self.twins.entry(key).or_default().push(node);
+            self.inputs.resize(self.nodes.len(), Operands::new());
+            self.inputs[node] = operands;
+            node
+        });
         if operation.op == Op::OptimizationBarrier {
             self.pass(op, node);
             return;
@@ -96,7 +99,7 @@ impl Maker<'_> {
         let region = |op: &Operation| op.regions.first().and_then(|&region| self.program.applied_binary(region));
         let is_pure = !matches!(left.op, Op::CustomCall(_) | Op::Opaque(_) | Op::OptimizationBarrier | Op::Rng { .. });
         let is_function = left.regions.is_empty() || region(left).is_some() && region(left) == region(right);
-        is_pure && is_function && self.inputs[&node][..] == *operands && left.op == right.op
+        is_pure && is_function && self.inputs[node][..] == *operands && left.op == right.op
     }
 
     fn make(&mut self, op: OpId, operands: &[NodeId]) -> NodeId {
