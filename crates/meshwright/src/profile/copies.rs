@@ -20,7 +20,7 @@ pub(super) fn copy_overwritten(
         kernel.reads.iter().for_each(|&read| readers[read].push(index));
     }
     let may_be_late = |&&(argument, result): &&(NodeId, NodeId)| {
-        let [maker] = [makers[result]];
+        let maker = makers[result];
         let is_overwritten_in_place = |&reader: &usize| reader == maker && kernels[reader].over.contains(&argument);
         maker != usize::MAX && !readers[argument].iter().all(is_overwritten_in_place)
     };
@@ -28,17 +28,30 @@ pub(super) fn copy_overwritten(
     let ahead = Ahead::new(kernels, &makers, order.iter().copied(), pairs.iter().map(|&(_, result)| makers[result]));
     for (pair, &(argument, result)) in pairs.iter().enumerate() {
         let is_early = |&reader: &usize| {
-            if reader == makers[result] { kernels[reader].over.contains(&argument) } else { ahead.is_ahead(reader, pair) }
+            if reader == makers[result] {
+                kernels[reader].over.contains(&argument)
+            } else {
+                ahead.is_ahead(reader, pair)
+            }
         };
         if readers[argument].iter().all(is_early) {
             continue;
         }
-        graph.nodes.push(Node { kind: Kind::Copy, operands: SmallVec::from_slice(&[argument]), ..graph.nodes[argument].clone() });
+        graph.nodes.push(Node {
+            kind: Kind::Copy,
+            operands: SmallVec::from_slice(&[argument]),
+            ..graph.nodes[argument].clone()
+        });
         let copy = graph.nodes.len() - 1;
         for &reader in &readers[argument] {
             kernels[reader].reads.iter_mut().filter(|read| **read == argument).for_each(|read| *read = copy);
         }
-        kernels.push(Kernel { root: copy, reads: SmallVec::from_slice(&[argument]), over: SmallVec::new(), is_alias: false });
+        kernels.push(Kernel {
+            root: copy,
+            reads: SmallVec::from_slice(&[argument]),
+            over: SmallVec::new(),
+            is_alias: false,
+        });
     }
 }
 

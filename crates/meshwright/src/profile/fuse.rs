@@ -70,11 +70,14 @@ impl<'g> Fusion<'g> {
         let (gone, library, shared) = (vec![false; count], vec![false; count], vec![false; count]);
         let absorbed = vec![false; count];
         let is_spread = |node: &Node| node.kind == Kind::Loop(Cost::Broadcast);
-        let repeated = graph.nodes.iter().map(|node| if is_spread(node) { distinct(&node.operands) } else { SmallVec::new() });
+        let repeated =
+            graph.nodes.iter().map(|node| if is_spread(node) { distinct(&node.operands) } else { SmallVec::new() });
         let repeated = repeated.collect();
-        let skewed = graph.nodes.iter().map(|node| if node.is_elementwise { SmallVec::new() } else { distinct(&node.operands) });
+        let skewed =
+            graph.nodes.iter().map(|node| if node.is_elementwise { SmallVec::new() } else { distinct(&node.operands) });
         let skewed = skewed.collect();
-        let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed, repeated, skewed };
+        let mut fusion =
+            Fusion { graph, operands, users, gone, library, is_result, shared, absorbed, repeated, skewed };
         fusion.drop_unused();
         fusion
     }
@@ -134,7 +137,8 @@ impl<'g> Fusion<'g> {
                 self.library[node] = false;
                 self.absorb(root, node);
             }
-            let Some(reader) = below.take().filter(|&reader| self.library[reader] || self.is_simple(program, reader)) else {
+            let Some(reader) = below.take().filter(|&reader| self.library[reader] || self.is_simple(program, reader))
+            else {
                 if above.is_empty() {
                     return;
                 }
@@ -233,7 +237,8 @@ impl<'g> Fusion<'g> {
             if !self.reads_more_than_it_writes(node) {
                 continue;
             }
-            let is_taken_everywhere = !self.is_result[node] && self.users[node].iter().all(|&user| self.may_take(user, node));
+            let is_taken_everywhere =
+                !self.is_result[node] && self.users[node].iter().all(|&user| self.may_take(user, node));
             // Readers that read other things made later may have these from the node, too.
             let is_behind = |user: &NodeId| self.operands[*user].iter().any(|&operand| operand > node);
             if is_taken_everywhere && self.users[node].iter().any(is_behind) {
@@ -315,7 +320,11 @@ impl<'g> Fusion<'g> {
         for known in [&mut self.repeated, &mut self.skewed] {
             let more = if known[reader].contains(&node) { self.operands[node].clone() } else { known[node].clone() };
             let known = &mut known[reader];
-            more.into_iter().for_each(|operand| if !known.contains(&operand) { known.push(operand) });
+            more.into_iter().for_each(|operand| {
+                if !known.contains(&operand) {
+                    known.push(operand)
+                }
+            });
         }
     }
 
@@ -327,7 +336,9 @@ impl<'g> Fusion<'g> {
             root,
             reads: self.operands[root].clone(),
             over: match self.kind(root) {
-                Kind::Loop(_) => self.operands[root].iter().copied().filter(|operand| !self.skewed[root].contains(operand)).collect(),
+                Kind::Loop(_) => {
+                    self.operands[root].iter().copied().filter(|operand| !self.skewed[root].contains(operand)).collect()
+                }
                 _ => SmallVec::new(),
             },
             is_alias: match self.kind(root) {

@@ -31,12 +31,26 @@ fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memo
     let order = combined(program, &mut graph, &mut kernels);
     copy_overwritten(&mut graph, &mut kernels, &order, &pairs);
     let order = breadth_first(&graph, &kernels);
-    Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order, pairs: &pairs, region, is_updated: updated(program, &graph, &kernels) }.memory()
+    Assignment {
+        program,
+        anatomy,
+        graph: &graph,
+        kernels: &kernels,
+        order: &order,
+        pairs: &pairs,
+        region,
+        is_updated: updated(program, &graph, &kernels),
+    }
+    .memory()
 }
 
 /// Combines sums over processes, unless these would wait for each other in a circle, and gives an order in
 /// which kernels can run.
 fn combined(program: &Program, graph: &mut Graph, kernels: &mut Vec<Kernel>) -> Vec<usize> {
+    let is_reduction = |op: OpId| matches!(program.ops[op].op, Op::AllReduce(_));
+    if !graph.nodes.iter().any(|node| node.op.is_some_and(is_reduction)) {
+        return (0..kernels.len()).collect();
+    }
     let [nodes, apart] = [graph.nodes.len(), kernels.len()];
     let reads: Vec<_> = kernels.iter().map(|kernel| kernel.reads.clone()).collect();
     combine_reductions(program, graph, kernels);
@@ -141,6 +155,7 @@ struct Assignment<'g> {
     /// Arguments, and the results that take their place.
     pairs: &'g [(NodeId, NodeId)],
     region: RegionId,
+    /// Nodes whose buffer a scatter updates in place.
     is_updated: Vec<bool>,
 }
 
@@ -196,43 +211,54 @@ impl Assignment<'_> {
 
     /// The nodes that lie where arguments were or results will be.
     fn guests(&self, bytes: &[usize], last: &[usize]) -> Vec<NodeId> {
-        let end = self.order.len();
-        let mut made = vec![end; self.graph.nodes.len()];
+        let mut made = vec![usize::MAX; self.graph.nodes.len()];
         for (time, &index) in self.order.iter().enumerate() {
             made[self.kernels[index].root] = time;
         }
-        let life = |node: NodeId| made[node]..last[node] + 1;
-        let over = |kernel: &Kernel| -> SmallVec<[NodeId; 2]> {
-            let is_left = |read: &NodeId| {
-                last[*read] == made[kernel.root] && self.graph.nodes[*read].bytes == self.graph.nodes[kernel.root].bytes
-            };
-            kernel.reads.iter().copied().filter(|read| self.may_overwrite(kernel, *read) && is_left(read)).collect()
-        };
-        let mut makers = vec![usize::MAX; self.graph.nodes.len()];
-        self.kernels.iter().enumerate().for_each(|(index, kernel)| makers[kernel.root] = index);
-        let mut places = Vec::new();
-        let mut is_placed = vec![false; self.graph.nodes.len()];
-        for &(argument, result) in self.pairs.iter().filter(|(_, result)| makers[*result] != usize::MAX) {
-            let before = Stay { node: argument, life: 0..last[argument] + 1, over: SmallVec::new() };
-            let after = Stay { node: result, life: made[result]..end, over: over(&self.kernels[makers[result]]) };
-            is_placed[result] = true;
-            if before.life.end < after.life.start {
-                places.push(Place { bytes: self.graph.nodes[argument].bytes, stays: vec![before, after] });
-            }
-        }
-        for &result in &self.graph.results {
-            if self.region == self.program.body && makers[result] != usize::MAX && !std::mem::replace(&mut is_placed[result], true) {
-                let after = Stay { node: result, life: made[result]..end, over: over(&self.kernels[makers[result]]) };
-                places.push(Place { bytes: self.graph.nodes[result].bytes, stays: vec![after] });
-            }
-        }
-        let is_one = |kernel: &&Kernel| bytes[kernel.root] > 0 && !self.is_loop(kernel);
-        // Copies stand behind all others, and come first.
+        let is_lodger = |kernel: &&Kernel| bytes[kernel.root] > 0 && !self.is_loop(kernel);
         let is_copy = |kernel: &&Kernel| self.op(kernel).is_none();
+        // Copies stand behind all others, and come first.
         let copies = self.kernels.iter().filter(is_copy);
-        let buffers = copies.chain(self.kernels.iter().filter(|kernel| !is_copy(kernel))).filter(is_one);
-        let buffers = buffers.map(|kernel| (bytes[kernel.root], Stay { node: kernel.root, life: life(kernel.root), over: over(kernel) }));
-        lend(places, buffers.collect())
+        let buffers = copies.chain(self.kernels.iter().filter(|kernel| !is_copy(kernel))).filter(is_lodger);
+        let buffer = |kernel: &Kernel| {
+            let life = made[kernel.root]..last[kernel.root] + 1;
+            (bytes[kernel.root], Stay { node: kernel.root, life, over: self.left_by(kernel, made[kernel.root], last) })
+        };
+        lend(self.places(&made, last), buffers.map(buffer).collect())
+    }
+
+    /// The memory of arguments that are given up and of results, where nothing lies in it for some time.
+    fn places(&self, made: &[usize], last: &[usize]) -> Vec<Place> {
+        let end = self.order.len();
+        let is_made = |result: NodeId| made[result] != usize::MAX;
+        let stay = |result: NodeId| {
+            let kernel = &self.kernels[self.order[made[result]]];
+            Stay { node: result, life: made[result]..end, over: self.left_by(kernel, made[result], last) }
+        };
+        let mut is_known = vec![false; self.graph.nodes.len()];
+        let mut places = Vec::new();
+        for &(argument, result) in self.pairs.iter().filter(|(_, result)| is_made(*result)) {
+            is_known[result] = true;
+            let before = Stay { node: argument, life: 0..last[argument] + 1, over: SmallVec::new() };
+            if before.life.end < made[result] {
+                places.push(Place { bytes: self.graph.nodes[argument].bytes, stays: vec![before, stay(result)] });
+            }
+        }
+        // What a region inside gives back lies where the op around it says.
+        let results = self.graph.results.iter().filter(|_| self.region == self.program.body);
+        for &result in results.filter(|&&result| is_made(result)) {
+            if !std::mem::replace(&mut is_known[result], true) {
+                places.push(Place { bytes: self.graph.nodes[result].bytes, stays: vec![stay(result)] });
+            }
+        }
+        places
+    }
+
+    /// What a kernel is the last to read, at its time, and may write its result over.
+    fn left_by(&self, kernel: &Kernel, time: usize, last: &[usize]) -> SmallVec<[NodeId; 2]> {
+        let bytes = self.graph.nodes[kernel.root].bytes;
+        let is_left = |read: &NodeId| last[*read] == time && self.graph.nodes[*read].bytes == bytes;
+        kernel.reads.iter().copied().filter(|read| is_left(read) && self.may_overwrite(kernel, *read)).collect()
     }
 
     /// For each node, when its buffer ends, and for each step, the bytes of buffers whose place its result
@@ -252,7 +278,7 @@ impl Assignment<'_> {
 
     /// The op whose result a kernel writes, or `None` for a copy of an argument.
     fn op(&self, kernel: &Kernel) -> Option<OpId> {
-        if self.graph.nodes[kernel.root].kind == Kind::Copy { None } else { self.graph.nodes[kernel.root].op }
+        self.graph.nodes[kernel.root].op
     }
 
     fn steps(&self) -> Vec<Step> {

@@ -76,7 +76,10 @@ impl Maker<'_> {
             self.program.outer_reads(op).into_iter().map(|value| self.node(value)).collect()
         };
         let key = key(&operation.op, &operands);
-        let twin = self.twins.get(&key).and_then(|twins| twins.iter().copied().find(|&twin| self.is_twin(twin, op, &operands)));
+        let twin = self
+            .twins
+            .get(&key)
+            .and_then(|twins| twins.iter().copied().find(|&twin| self.is_twin(twin, op, &operands)));
         let node = twin.unwrap_or_else(|| {
             let node = self.make(op, &operands);
             self.twins.entry(key).or_default().push(node);
@@ -130,7 +133,9 @@ impl Maker<'_> {
         }
         let mut node = match operation.results.first() {
             Some(&result) => Node::new(Some(op), kind, &arranged, self.program.ty(result)),
-            None => Node { op: Some(op), kind, operands: arranged, bytes: 0, elements: 0, rank: 0, is_elementwise: false },
+            None => {
+                Node { op: Some(op), kind, operands: arranged, bytes: 0, elements: 0, rank: 0, is_elementwise: false }
+            }
         };
         // What is overwritten in part is read as it is.
         node.is_elementwise = operation.op.is_elementwise() || operation.op == Op::DynamicUpdateSlice;
