@@ -30,13 +30,17 @@ fn temporary_memory_is_near_what_xla_allocates() {
     let table: Vec<String> = errors.iter().map(|(error, name)| format!("{:+6.1}% {name}", 100.0 * error)).collect();
     let median = errors[errors.len() / 2].0.abs();
     let near = errors.iter().filter(|(error, _)| error.abs() <= NEAR).count() as f64 / errors.len() as f64;
-    assert!(errors.len() > 50 && median <= MEDIAN && near >= MOST, "{median} {near}\n{}", table.join("\n"));
+    let farthest = errors[errors.len() - 1].0.abs();
+    let is_near = median <= MEDIAN && near >= MOST && farthest <= FARTHEST;
+    assert!(errors.len() > 80 && is_near, "{median} {near}\n{}", table.join("\n"));
 }
 
-const MEDIAN: f64 = 0.03;
+const MEDIAN: f64 = 0.012;
 const NEAR: f64 = 0.15;
-/// Some programs that recompute, and one of a single example, are farther off.
-const MOST: f64 = 0.9;
+/// Some programs that recompute, and a convolutional one of few examples, are farther off.
+const MOST: f64 = 0.95;
+/// None is farther off than this.
+const FARTHEST: f64 = 0.25;
 
 /// XLA counts the body of a loop once, so only programs without loops are compared.
 #[test]

@@ -322,7 +322,7 @@ impl<'g> Fusion<'g> {
             let known = &mut known[reader];
             more.into_iter().for_each(|operand| {
                 if !known.contains(&operand) {
-                    known.push(operand)
+                    known.push(operand);
                 }
             });
         }

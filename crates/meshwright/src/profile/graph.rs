@@ -229,7 +229,7 @@ pub(super) fn arrangement(program: &Program, op: OpId, dot: &DotGeneral, side: u
     let order: Dims = batch.iter().chain(rows).chain(columns).copied().collect();
     let is_in_order = |dims: &[usize]| dims.windows(2).all(|pair| pair[0] < pair[1]);
     let is_batch_first = is_in_order(&batch) && batch.last() < free.iter().chain(&contract).min();
-    if !is_in_order(&order) && !(is_matrix && is_batch_first) {
+    if !(is_in_order(&order) || is_matrix && is_batch_first) {
         Arrangement::Transposed(order)
     } else if is_matrix && order.len() == shape.len() {
         Arrangement::AsItIs
