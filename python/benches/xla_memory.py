@@ -101,7 +101,7 @@ BUILT_IN = {
     "moe_odd": ("moe-380m", MOE | ODD | {"ffn": 768, "expert_group": 384}),
     "t5_odd": ("t5-large", T5 | ODD | {"layers": 2, "target_seq": 96, "head_width": 64}),
     "vit_odd": ("vit-l16", VIT | {"layers": 6, "hidden": 192, "heads": 3, "ffn": 768, "image": 96, "batch": 8}),
-    "resnet_odd": ("wresnet-250m", RESNET | {"batch": 32, "image": 32, "width": 1}),
+    "resnet_odd": ("wresnet-250m", RESNET | {"batch": 8, "width": 3}),
     "unet_odd": ("unet", UNET | {"image": 64, "batch": 2}),
     "graph_odd": ("gns", GRAPH | {"steps": 6, "hidden": 64, "ffn": 64, "nodes": 1000, "edges": 6000}),
     "mlp": ("mlp", {"layers": 6, "hidden": 512, "batch": 256}),
