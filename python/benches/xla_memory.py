@@ -50,6 +50,10 @@ VIT = {"layers": 4, "hidden": 256, "heads": 8, "ffn": 1024, "image": 128, "patch
 RESNET = {"layers": 50, "channels": 16, "width": 2, "image": 64, "classes": 100, "batch": 16}
 UNET = {"layers": 1, "channels": 32, "heads": 4, "image": 32, "batch": 4}
 GRAPH = {"steps": 4, "hidden": 128, "ffn": 256, "layers": 2, "nodes": 256, "edges": 2048}
+# Sizes that nothing was made for, and those of models that people train.
+ODD = {"layers": 3, "hidden": 384, "heads": 6, "ffn": 1536, "seq": 192, "vocab": 5000, "batch": 2}
+REAL = {"layers": 2, "hidden": 768, "heads": 12, "ffn": 3072, "seq": 512, "vocab": 50257, "batch": 1}
+SMALL = {"layers": 2, "hidden": 64, "heads": 4, "ffn": 256, "seq": 64, "vocab": 512, "batch": 4}
 
 BUILT_IN = {
     "gpt_2": ("gpt2", GPT | {"layers": 2}),
@@ -84,6 +88,22 @@ BUILT_IN = {
     "unet_deep": ("unet", UNET | {"layers": 2, "batch": 2}),
     "graph": ("gns", GRAPH),
     "graph_deep": ("gns", GRAPH | {"steps": 12}),
+    "gpt_odd": ("gpt2", GPT | ODD),
+    "gpt_real": ("gpt2", GPT | REAL),
+    "gpt_small": ("gpt2", GPT | SMALL),
+    "bert_odd": ("bert-base", GPT | ODD),
+    "llama_odd": ("llama3-8b", LLAMA | ODD),
+    "llama_real": ("llama3-8b", LLAMA | REAL | {"ffn": 2304}),
+    "llama_remat_real": ("llama3-8b", LLAMA | REAL | {"ffn": 2304, "remat": "true"}),
+    "moe_remat_odd": ("moe-380m", MOE | ODD | {"ffn": 768, "expert_group": 384, "remat": "true"}),
+    "resnet_narrow_batch": ("wresnet-250m", RESNET | {"batch": 4}),
+    "unet_remat": ("unet", UNET | {"remat": "true"}),
+    "moe_odd": ("moe-380m", MOE | ODD | {"ffn": 768, "expert_group": 384}),
+    "t5_odd": ("t5-large", T5 | ODD | {"layers": 2, "target_seq": 96, "head_width": 64}),
+    "vit_odd": ("vit-l16", VIT | {"layers": 6, "hidden": 192, "heads": 3, "ffn": 768, "image": 96, "batch": 8}),
+    "resnet_odd": ("wresnet-250m", RESNET | {"batch": 8, "width": 3}),
+    "unet_odd": ("unet", UNET | {"image": 64, "batch": 2}),
+    "graph_odd": ("gns", GRAPH | {"steps": 6, "hidden": 64, "ffn": 64, "nodes": 1000, "edges": 6000}),
     "mlp": ("mlp", {"layers": 6, "hidden": 512, "batch": 256}),
     "mlp_large_batch": ("mlp", {"layers": 6, "hidden": 512, "batch": 4096}),
 }
@@ -113,6 +133,8 @@ PARTITIONED = {
     **{f"vit_{name}": ("vit-l16", VIT | WIDE, name) for name in ("data", "megatron")},
     "resnet_data": ("wresnet-250m", RESNET | WIDE, "data"),
     "t5_megatron": ("t5-large", T5 | WIDE, "megatron"),
+    "t5_data": ("t5-large", T5 | {"batch": 16}, "data"),
+    **{f"gpt_odd_{name}": ("gpt2", GPT | ODD | {"heads": 8, "batch": 16}, name) for name in ("data", "megatron", "zero3")},
 }
 
 

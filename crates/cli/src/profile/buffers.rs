@@ -23,8 +23,9 @@ pub(super) struct Kind {
 impl Summary<'_> {
     /// The buffers at the peak, the largest first, in the order of the program among equals.
     pub(super) fn buffers_at_peak(&self) -> Vec<&Buffer> {
-        let is_there =
-            |buffer: &&Buffer| buffer.bytes > 0 && self.peak_step.is_none_or(|step| buffer.life.contains(&step));
+        let is_there = |buffer: &&Buffer| {
+            buffer.is_counted() && buffer.bytes > 0 && self.peak_step.is_none_or(|step| buffer.life.contains(&step))
+        };
         let mut buffers: Vec<&Buffer> = self.profile.memory.buffers.iter().filter(is_there).collect();
         buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes));
         buffers
@@ -63,7 +64,8 @@ impl Summary<'_> {
         match buffer.holds {
             Holds::Argument(index) => self.argument_names[index].clone(),
             Holds::Result(index) => self.result_names[index].clone(),
-            Holds::Made(op) => made(op),
+            Holds::Copy(index) => format!("{} copy", self.argument_names[index]),
+            Holds::Made(op) | Holds::Guest(op) => made(op),
             Holds::Scratch(op) => format!("{} scratch", made(op)),
         }
     }
@@ -82,9 +84,9 @@ impl Summary<'_> {
     pub(super) fn buffer_type(&self, buffer: &Buffer) -> String {
         let program = self.program();
         let ty = match buffer.holds {
-            Holds::Argument(index) => Some(program.ty(program.body().arguments[index])),
+            Holds::Argument(index) | Holds::Copy(index) => Some(program.ty(program.body().arguments[index])),
             Holds::Result(index) => Some(program.ty(program.body().results[index])),
-            Holds::Made(op) => self.made_type(op, buffer.bytes),
+            Holds::Made(op) | Holds::Guest(op) => self.made_type(op, buffer.bytes),
             Holds::Scratch(_) => None,
         };
         ty.map(short_type).unwrap_or_default()

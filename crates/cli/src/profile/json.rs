@@ -75,7 +75,8 @@ impl Summary<'_> {
         let (holds, op) = match buffer.holds {
             Holds::Argument(_) => ("argument", None),
             Holds::Result(_) => ("result", None),
-            Holds::Made(op) => ("value", Some(op)),
+            Holds::Copy(_) => ("copy", None),
+            Holds::Made(op) | Holds::Guest(op) => ("value", Some(op)),
             Holds::Scratch(op) => ("scratch", Some(op)),
         };
         object.insert("holds".to_owned(), json!(holds));

@@ -1,11 +1,11 @@
 //! Which ops are computed together, so that what is between them is never in memory.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::graph::{Cost, Graph, Kind, NodeId};
+use super::graph::{Cost, Graph, Kind, Node, NodeId};
 use crate::program::{Binary, Op, Program, Unary};
 
 /// What runs as one piece of code and writes one result.
@@ -15,9 +15,8 @@ pub(super) struct Kernel {
     pub(super) root: NodeId,
     /// The kernels' roots, and arguments, that it reads.
     pub(super) reads: SmallVec<[NodeId; 4]>,
-    /// Whether it is a loop over the elements of its result, so that the result may take the place of
-    /// an operand of the same size.
-    pub(super) is_loop: bool,
+    /// What it reads element by element as it writes its result, which may take the place of one of these.
+    pub(super) over: SmallVec<[NodeId; 4]>,
     /// Whether it only gives what it reads another shape, and does nothing.
     pub(super) is_alias: bool,
 }
@@ -30,6 +29,7 @@ pub(super) fn fuse(program: &Program, graph: &Graph) -> Vec<Kernel> {
     fusion.grow_libraries(program);
     fusion.find_shared();
     fusion.fuse_loops();
+    fusion.drop_unused();
     fusion.kernels()
 }
 
@@ -40,7 +40,8 @@ struct Fusion<'g> {
     graph: &'g Graph,
     /// What each node reads, as fusion goes on.
     operands: Vec<SmallVec<[NodeId; 4]>>,
-    users: Vec<BTreeSet<NodeId>>,
+    /// Who reads each node. Nobody asks that of numbers, which very many read.
+    users: Vec<SmallVec<[NodeId; 4]>>,
     /// Nodes that became part of others everywhere.
     gone: Vec<bool>,
     /// Roots of library calls.
@@ -49,27 +50,54 @@ struct Fusion<'g> {
     /// Nodes that are not computed again for some of their readers.
     shared: Vec<bool>,
     absorbed: Vec<bool>,
+    /// Operands of which each node needs elements several times.
+    repeated: Vec<SmallVec<[NodeId; 4]>>,
+    /// Operands that each node reads otherwise than element by element as it writes.
+    skewed: Vec<SmallVec<[NodeId; 4]>>,
 }
 
 impl<'g> Fusion<'g> {
     fn new(graph: &'g Graph) -> Fusion<'g> {
         let count = graph.nodes.len();
         let operands: Vec<_> = graph.nodes.iter().map(|node| distinct(&node.operands)).collect();
-        let mut users = vec![BTreeSet::new(); count];
+        let mut users: Vec<SmallVec<[NodeId; 4]>> = vec![SmallVec::new(); count];
         for (node, operands) in operands.iter().enumerate() {
-            operands.iter().for_each(|&operand| _ = users[operand].insert(node));
+            let counted = operands.iter().filter(|&&operand| graph.nodes[operand].kind != Kind::Number);
+            counted.for_each(|&operand| users[operand].push(node));
         }
         let mut is_result = vec![false; count];
         graph.results.iter().for_each(|&node| is_result[node] = true);
         let (gone, library, shared) = (vec![false; count], vec![false; count], vec![false; count]);
         let absorbed = vec![false; count];
-        let mut fusion = Fusion { graph, operands, users, gone, library, is_result, shared, absorbed };
-        for node in (0..count).rev() {
-            if fusion.users[node].is_empty() && !fusion.is_result[node] {
-                fusion.remove(node);
+        let is_spread = |node: &Node| node.kind == Kind::Loop(Cost::Broadcast);
+        let repeated =
+            graph.nodes.iter().map(|node| if is_spread(node) { distinct(&node.operands) } else { SmallVec::new() });
+        let repeated = repeated.collect();
+        let skewed =
+            graph.nodes.iter().map(|node| if node.is_elementwise { SmallVec::new() } else { distinct(&node.operands) });
+        let skewed = skewed.collect();
+        let mut fusion =
+            Fusion { graph, operands, users, gone, library, is_result, shared, absorbed, repeated, skewed };
+        fusion.drop_unused();
+        fusion
+    }
+
+    /// Removes what nobody reads. A barrier does not wait for what only it reads, and lets through for nobody.
+    fn drop_unused(&mut self) {
+        for node in (0..self.graph.nodes.len()).rev() {
+            if self.gone[node] || self.is_result[node] {
+                continue;
+            }
+            let mut users = self.users[node].iter().copied();
+            match (users.next(), users.next()) {
+                (None, _) => self.remove(node),
+                (Some(user), None) if self.graph.nodes[user].kind == Kind::Barrier => {
+                    self.operands[user].retain(|operand| *operand != node);
+                    self.remove(node);
+                }
+                _ => {}
             }
         }
-        fusion
     }
 
     fn kind(&self, node: NodeId) -> Kind {
@@ -78,33 +106,62 @@ impl<'g> Fusion<'g> {
 
     fn grow_libraries(&mut self, program: &Program) {
         for node in (0..self.graph.nodes.len()).rev() {
-            if self.graph.nodes[node].kind == Kind::Library && !self.gone[node] {
+            if self.graph.nodes[node].kind != Kind::Library || self.gone[node] || self.library[node] {
+                continue;
+            }
+            self.library[node] = true;
+            let op = self.graph.nodes[node].op;
+            if op.is_some_and(|op| matches!(program.ops[op].op, Op::Reduce { .. })) {
                 self.grow(program, node);
             }
         }
     }
 
-    /// Takes in what only this call reads, and its only reader, as long as there is such a thing.
+    /// Takes into the call for a sum what only it reads, and so on, and its only reader, and so on.
     fn grow(&mut self, program: &Program, start: NodeId) {
         let mut root = start;
-        self.library[root] = true;
+        let mut above: VecDeque<NodeId> = self.operands[start].iter().copied().collect();
+        let mut below = self.only_reader(start);
+        // Operands and the reader take turns, as they come in.
         loop {
-            let inner = self.operands[root].iter().copied().find(|&operand| {
-                self.users[operand].len() == 1 && !self.is_result[operand] && self.is_simple(program, operand)
-            });
-            if let Some(operand) = inner {
-                self.absorb(root, operand);
-                continue;
+            for _ in 0..above.len() {
+                let Some(node) = above.pop_front() else { break };
+                if self.only_reader(node) != Some(root) {
+                    continue;
+                }
+                if !self.library[node] && self.is_simple(program, node) {
+                    above.extend(self.operands[node].iter().copied());
+                } else if !self.library[node] {
+                    continue;
+                }
+                self.library[node] = false;
+                self.absorb(root, node);
             }
-            let mut readers = self.users[root].iter().copied();
-            let (Some(reader), None) = (readers.next(), readers.next()) else { return };
-            if self.is_result[root] || !self.is_simple(program, reader) {
-                return;
+            let Some(reader) = below.take().filter(|&reader| self.library[reader] || self.is_simple(program, reader))
+            else {
+                if above.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            let is_call = self.library[reader];
+            if !is_call {
+                above.extend(self.operands[reader].iter().copied().filter(|&operand| operand != root));
             }
             self.library[root] = false;
             self.absorb(reader, root);
             root = reader;
             self.library[root] = true;
+            below = self.only_reader(root).filter(|_| !is_call);
+        }
+    }
+
+    /// The reader of a node that nobody else reads.
+    fn only_reader(&self, node: NodeId) -> Option<NodeId> {
+        let mut readers = self.users[node].iter().copied();
+        match (readers.next(), readers.next()) {
+            (Some(reader), None) if !self.is_result[node] => Some(reader),
+            _ => None,
         }
     }
 
@@ -133,7 +190,8 @@ impl<'g> Fusion<'g> {
                 ),
                 Op::BroadcastInDim(_) | Op::Reshape { .. } => true,
                 Op::Unary(unary) => is_known_to_libraries(*unary),
-                Op::DotGeneral(_) | Op::Reduce { .. } => self.graph.nodes[node].kind == Kind::Library,
+                Op::DotGeneral(_) => matches!(self.graph.nodes[node].kind, Kind::Library | Kind::Reshape),
+                Op::Reduce { .. } => self.graph.nodes[node].kind == Kind::Library,
                 _ => false,
             }
     }
@@ -141,13 +199,15 @@ impl<'g> Fusion<'g> {
     /// Makes a node part of another that reads it.
     fn absorb(&mut self, into: NodeId, node: NodeId) {
         self.absorbed[into] = true;
-        self.users[node].remove(&into);
+        self.forget(node, into);
         self.operands[into].retain(|operand| *operand != node);
         for index in 0..self.operands[node].len() {
             let operand = self.operands[node][index];
             if !self.operands[into].contains(&operand) {
                 self.operands[into].push(operand);
-                self.users[operand].insert(into);
+                if self.graph.nodes[operand].kind != Kind::Number {
+                    self.users[operand].push(into);
+                }
             }
         }
         if self.users[node].is_empty() && !self.is_result[node] {
@@ -158,44 +218,83 @@ impl<'g> Fusion<'g> {
     fn remove(&mut self, node: NodeId) {
         self.gone[node] = true;
         for index in 0..self.operands[node].len() {
-            let operand = self.operands[node][index];
-            self.users[operand].remove(&node);
+            self.forget(self.operands[node][index], node);
         }
     }
 
-    /// Nodes that read more than they write stay in memory where some reader needs them there: to
-    /// compute them again would be to read more.
+    /// Makes a node known no more to a reader of it.
+    fn forget(&mut self, node: NodeId, reader: NodeId) {
+        if let Some(place) = self.users[node].iter().position(|&user| user == reader) {
+            self.users[node].swap_remove(place);
+        }
+    }
+
+    /// Nodes that read more than they write stay in memory, unless all that is between them and their
+    /// readers can be computed together with them: to compute them again would be to read more.
     fn find_shared(&mut self) {
+        let mut open: Vec<NodeId> = Vec::new();
         for node in (0..self.graph.nodes.len()).rev() {
-            let (Kind::Loop(_), false) = (self.kind(node), self.gone[node]) else { continue };
-            let own = &self.graph.nodes[node];
-            let is_large = |operand: &&NodeId| {
-                let operand = &self.graph.nodes[**operand];
-                operand.kind != Kind::Number && operand.kind != Kind::Loop(Cost::Broadcast) && operand.rank >= own.rank
-            };
-            let read: usize = self.operands[node].iter().map(|&operand| self.graph.nodes[operand].elements).sum();
-            if self.operands[node].iter().filter(is_large).count() <= 1 || read <= own.elements {
+            if !self.reads_more_than_it_writes(node) {
                 continue;
             }
-            self.shared[node] = self.is_result[node] || !self.users[node].iter().all(|&user| self.may_take(user, node));
+            let is_taken_everywhere =
+                !self.is_result[node] && self.users[node].iter().all(|&user| self.may_take(user, node));
+            // Readers that read other things made later may have these from the node, too.
+            let is_behind = |user: &NodeId| self.operands[*user].iter().any(|&operand| operand > node);
+            if is_taken_everywhere && self.users[node].iter().any(is_behind) {
+                open.push(node);
+            } else {
+                self.shared[node] = !is_taken_everywhere;
+            }
         }
+        for sources in open.chunks(Behind::SOURCES) {
+            let behind = Behind::new(&self.operands, sources);
+            for (index, &node) in sources.iter().enumerate() {
+                self.shared[node] = !self.is_taken_on_all_paths(node, |other| behind.contains(other, index));
+            }
+        }
+    }
+
+    fn reads_more_than_it_writes(&self, node: NodeId) -> bool {
+        let (Kind::Loop(_), false) = (self.kind(node), self.gone[node]) else { return false };
+        let own = &self.graph.nodes[node];
+        let is_large = |operand: &&NodeId| {
+            let operand = &self.graph.nodes[**operand];
+            operand.kind != Kind::Number && operand.kind != Kind::Loop(Cost::Broadcast) && operand.rank >= own.rank
+        };
+        let read: usize = self.operands[node].iter().map(|&operand| self.graph.nodes[operand].elements).sum();
+        self.operands[node].iter().filter(is_large).count() > 1 && read > own.elements
+    }
+
+    /// Whether all readers of a node, and all that is between, can compute what they have from it.
+    fn is_taken_on_all_paths(&self, node: NodeId, is_behind: impl Fn(NodeId) -> bool) -> bool {
+        let mut waiting: Vec<NodeId> = self.users[node].iter().copied().collect();
+        let mut seen: FxHashSet<NodeId> = waiting.iter().copied().collect();
+        while let Some(reader) = waiting.pop() {
+            for &operand in &self.operands[reader] {
+                if operand == node || !is_behind(operand) {
+                    continue;
+                }
+                if self.shared[operand] || !self.may_take(reader, operand) {
+                    return false;
+                }
+                if seen.insert(operand) {
+                    waiting.push(operand);
+                }
+            }
+        }
+        true
     }
 
     /// Whether a reader could compute a node itself.
     fn may_take(&self, reader: NodeId, node: NodeId) -> bool {
         let takes = matches!(self.kind(reader), Kind::Loop(_) | Kind::Reshape);
         let fits = match self.kind(node) {
-            Kind::Loop(Cost::Broadcast) | Kind::Reshape => true,
-            Kind::Loop(Cost::Cheap) => true,
-            Kind::Loop(Cost::Expensive) => self.users[node].len() == 1 && !self.is_spread(reader),
+            Kind::Loop(Cost::Broadcast | Cost::Cheap) | Kind::Reshape => true,
+            Kind::Loop(Cost::Expensive) => self.users[node].len() == 1 && !self.repeated[reader].contains(&node),
             _ => false,
         };
         takes && fits && !self.is_result[node]
-    }
-
-    /// Whether a node reads elements of its operand several times.
-    fn is_spread(&self, node: NodeId) -> bool {
-        self.kind(node) == Kind::Loop(Cost::Broadcast)
     }
 
     fn fuse_loops(&mut self) {
@@ -203,18 +302,29 @@ impl<'g> Fusion<'g> {
             if self.gone[node] || !matches!(self.kind(node), Kind::Loop(_) | Kind::Reshape) {
                 continue;
             }
-            // The latest first, so that what is read by several parts is taken in once.
-            let mut refused: FxHashSet<NodeId> = FxHashSet::default();
-            loop {
-                let next = self.operands[node].iter().copied().filter(|operand| !refused.contains(operand)).max();
-                let Some(operand) = next else { break };
-                let is_wanted = !self.shared[operand] || self.users[operand].len() == 1;
-                if is_wanted && self.may_take(node, operand) {
+            // The latest first, so that what is read by several parts is taken in once. What comes with an
+            // operand was made before it.
+            let mut before = node;
+            while let Some(operand) = self.operands[node].iter().copied().filter(|&operand| operand < before).max() {
+                before = operand;
+                if !self.shared[operand] && self.may_take(node, operand) {
+                    self.repeat(node, operand);
                     self.absorb(node, operand);
-                } else {
-                    refused.insert(operand);
                 }
             }
+        }
+    }
+
+    /// Notes how a reader reads what a node reads, before it takes it in.
+    fn repeat(&mut self, reader: NodeId, node: NodeId) {
+        for known in [&mut self.repeated, &mut self.skewed] {
+            let more = if known[reader].contains(&node) { self.operands[node].clone() } else { known[node].clone() };
+            let known = &mut known[reader];
+            more.into_iter().for_each(|operand| {
+                if !known.contains(&operand) {
+                    known.push(operand);
+                }
+            });
         }
     }
 
@@ -225,13 +335,47 @@ impl<'g> Fusion<'g> {
         let kernel = |root: NodeId| Kernel {
             root,
             reads: self.operands[root].clone(),
-            is_loop: matches!(self.kind(root), Kind::Loop(_)),
+            over: match self.kind(root) {
+                Kind::Loop(_) => {
+                    self.operands[root].iter().copied().filter(|operand| !self.skewed[root].contains(operand)).collect()
+                }
+                _ => SmallVec::new(),
+            },
             is_alias: match self.kind(root) {
                 Kind::Passed => true,
                 kind => kind == Kind::Reshape && !self.absorbed[root],
             },
         };
         (0..self.graph.nodes.len()).filter(is_kernel).map(kernel).collect()
+    }
+}
+
+/// For each node, which of some sources it is made from.
+struct Behind {
+    first: NodeId,
+    sets: Vec<[u64; Behind::SOURCES / 64]>,
+}
+
+impl Behind {
+    const SOURCES: usize = 256;
+
+    /// Nodes stand in an order in which they can be made.
+    fn new(operands: &[SmallVec<[NodeId; 4]>], sources: &[NodeId]) -> Behind {
+        let first = sources.iter().copied().min().unwrap_or(0);
+        let mut sets = vec![[0u64; Behind::SOURCES / 64]; operands.len() - first];
+        sources.iter().enumerate().for_each(|(index, &source)| sets[source - first][index / 64] |= 1 << (index % 64));
+        for node in first..operands.len() {
+            let mut set = sets[node - first];
+            for &operand in operands[node].iter().filter(|&&operand| operand >= first) {
+                set.iter_mut().zip(sets[operand - first]).for_each(|(own, other)| *own |= other);
+            }
+            sets[node - first] = set;
+        }
+        Behind { first, sets }
+    }
+
+    fn contains(&self, node: NodeId, source: usize) -> bool {
+        node >= self.first && self.sets[node - self.first][source / 64] >> (source % 64) & 1 == 1
     }
 }
 

@@ -6,11 +6,14 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::combine::combine_reductions;
+use super::copies::copy_overwritten;
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
 use super::make::graph;
 use super::memory::{Buffer, Class, Holds, Memory, Step, outer_buffers};
-use crate::program::{Anatomy, Op, OpId, Phase, Program, RegionId};
+use super::place::{Place, Stay, lend};
+use crate::program::{Anatomy, Argument, Op, OpId, Phase, Program, RegionId};
 
 /// Memory as XLA's CPU backend assigns it: `graph` says what ops are to fusion, `make` arranges them, `fuse`
 /// groups them, and what is left gets buffers here. The program has no large ops: they are written out.
@@ -22,10 +25,54 @@ pub(super) fn fused(program: &Program, anatomy: &Anatomy) -> Memory {
 
 /// What a region makes in which results overwrite arguments.
 fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memory {
-    let graph = graph(program, region);
-    let kernels = without_aliases(&graph, fuse(program, &graph));
+    let mut graph = graph(program, region);
+    let mut kernels = without_aliases(&graph, fuse(program, &graph));
+    let pairs = overwritten(program, region, &graph);
+    let order = combined(program, &mut graph, &mut kernels);
+    copy_overwritten(&mut graph, &mut kernels, &order, &pairs);
     let order = breadth_first(&graph, &kernels);
-    Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order }.memory()
+    Assignment {
+        program,
+        anatomy,
+        graph: &graph,
+        kernels: &kernels,
+        order: &order,
+        pairs: &pairs,
+        region,
+        is_updated: updated(program, &graph, &kernels),
+    }
+    .memory()
+}
+
+/// Combines sums over processes, unless these would wait for each other in a circle, and gives an order in
+/// which kernels can run.
+fn combined(program: &Program, graph: &mut Graph, kernels: &mut Vec<Kernel>) -> Vec<usize> {
+    let is_reduction = |op: OpId| matches!(program.ops[op].op, Op::AllReduce(_));
+    if !graph.nodes.iter().any(|node| node.op.is_some_and(is_reduction)) {
+        return (0..kernels.len()).collect();
+    }
+    let [nodes, apart] = [graph.nodes.len(), kernels.len()];
+    let reads: Vec<_> = kernels.iter().map(|kernel| kernel.reads.clone()).collect();
+    combine_reductions(program, graph, kernels);
+    if kernels.len() > apart {
+        let order = breadth_first(graph, kernels);
+        if order.len() == kernels.len() {
+            return order;
+        }
+        graph.nodes.truncate(nodes);
+        kernels.truncate(apart);
+        kernels.iter_mut().zip(reads).for_each(|(kernel, reads)| kernel.reads = reads);
+    }
+    (0..kernels.len()).collect()
+}
+
+/// Arguments of the program and the results that take their place.
+fn overwritten(program: &Program, region: RegionId, graph: &Graph) -> Vec<(NodeId, NodeId)> {
+    if region != program.body {
+        return Vec::new();
+    }
+    let alias = |(index, argument): (usize, &Argument)| Some((index, *graph.results.get(argument.alias?)?));
+    program.arguments.iter().enumerate().filter_map(alias).collect()
 }
 
 /// Kernels that read what aliases read, and no aliases.
@@ -85,6 +132,19 @@ pub(super) fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
     order
 }
 
+/// Nodes whose buffer is updated in place by a scatter, and so is one with another.
+fn updated(program: &Program, graph: &Graph, kernels: &[Kernel]) -> Vec<bool> {
+    let mut is_updated = vec![false; graph.nodes.len()];
+    for kernel in kernels {
+        let op = graph.nodes[kernel.root].op;
+        if op.is_some_and(|op| matches!(program.ops[op].op, Op::Scatter(_))) {
+            let is_alike = |read: &&NodeId| graph.nodes[**read].bytes == graph.nodes[kernel.root].bytes;
+            kernel.reads.iter().filter(is_alike).for_each(|&read| is_updated[read] = true);
+        }
+    }
+    is_updated
+}
+
 /// Kernels in the order in which they run.
 pub(super) struct Assignment<'g> {
     pub(super) program: &'g Program,
@@ -92,35 +152,118 @@ pub(super) struct Assignment<'g> {
     pub(super) graph: &'g Graph,
     pub(super) kernels: &'g [Kernel],
     pub(super) order: &'g [usize],
+    /// Arguments, and the results that take their place.
+    pub(super) pairs: &'g [(NodeId, NodeId)],
+    pub(super) region: RegionId,
+    /// Nodes whose buffer a scatter updates in place.
+    pub(super) is_updated: Vec<bool>,
 }
 
 impl Assignment<'_> {
     fn memory(&self) -> Memory {
-        let bytes = self.bytes();
-        let (mut ends, rooms) = self.ends(&bytes);
-        let mut readers: Vec<SmallVec<[Phase; 4]>> = vec![SmallVec::new(); self.graph.nodes.len()];
-        for kernel in self.kernels {
-            kernel.reads.iter().for_each(|&read| readers[read].push(self.phase(kernel)));
+        let own = self.bytes();
+        let last = self.last_uses();
+        let mut bytes = own.clone();
+        self.guests(&own, &last).into_iter().for_each(|guest| bytes[guest] = 0);
+        let (ends, rooms) = self.ends(&bytes, &last);
+        let readers = self.readers();
+        // Copies are no steps of the program.
+        let mut step = 0;
+        let mut starts = Vec::with_capacity(self.order.len() + 1);
+        for &index in self.order {
+            starts.push(step);
+            step += usize::from(self.op(&self.kernels[index]).is_some());
         }
+        starts.push(step);
         let mut buffers = Vec::new();
         for (time, (&index, room)) in self.order.iter().zip(rooms).enumerate() {
             let root = self.kernels[index].root;
-            let op = self.op(&self.kernels[index]);
+            let life = starts[time]..starts[ends[root]];
+            let Some(op) = self.op(&self.kernels[index]) else {
+                let argument = self.graph.nodes[root].operands[0];
+                let class = Class::of_argument(self.program, self.anatomy, argument);
+                buffers.push(Buffer { holds: Holds::Copy(argument), class, bytes: bytes[root], life });
+                continue;
+            };
             let class = Class::of_made(self.anatomy.phase(op), readers[root].iter().copied());
-            let life = time..std::mem::take(&mut ends[root]);
-            buffers.push(Buffer { holds: Holds::Made(op), class, bytes: bytes[root], life });
+            let is_guest = bytes[root] < own[root];
+            let holds = if is_guest { Holds::Guest(op) } else { Holds::Made(op) };
+            let moment = life.start..life.start + 1;
+            buffers.push(Buffer { holds, class, bytes: own[root], life });
             let scratch = self.inner_bytes(op) + room.saturating_sub(bytes[root]);
             let class = Class::Temporaries;
-            buffers.push(Buffer { holds: Holds::Scratch(op), class, bytes: scratch, life: time..time + 1 });
+            buffers.push(Buffer { holds: Holds::Scratch(op), class, bytes: scratch, life: moment });
         }
         buffers.retain(|buffer| buffer.bytes > 0);
         Memory { steps: self.steps(), buffers }
     }
 
+    /// The phases of those who read each node.
+    fn readers(&self) -> Vec<SmallVec<[Phase; 4]>> {
+        let mut readers: Vec<SmallVec<[Phase; 4]>> = vec![SmallVec::new(); self.graph.nodes.len()];
+        for kernel in self.kernels {
+            if let Some(op) = self.op(kernel) {
+                kernel.reads.iter().for_each(|&read| readers[read].push(self.anatomy.phase(op)));
+            }
+        }
+        readers
+    }
+
+    /// The nodes that lie where arguments were or results will be.
+    fn guests(&self, bytes: &[usize], last: &[usize]) -> Vec<NodeId> {
+        let mut made = vec![usize::MAX; self.graph.nodes.len()];
+        for (time, &index) in self.order.iter().enumerate() {
+            made[self.kernels[index].root] = time;
+        }
+        let is_lodger = |kernel: &&Kernel| bytes[kernel.root] > 0 && !self.is_loop(kernel);
+        let is_copy = |kernel: &&Kernel| self.op(kernel).is_none();
+        // Copies stand behind all others, and come first.
+        let copies = self.kernels.iter().filter(is_copy);
+        let buffers = copies.chain(self.kernels.iter().filter(|kernel| !is_copy(kernel))).filter(is_lodger);
+        let buffer = |kernel: &Kernel| {
+            let life = made[kernel.root]..last[kernel.root] + 1;
+            (bytes[kernel.root], Stay { node: kernel.root, life, over: self.left_by(kernel, made[kernel.root], last) })
+        };
+        lend(self.places(&made, last), buffers.map(buffer).collect())
+    }
+
+    /// The memory of arguments that are given up and of results, where nothing lies in it for some time.
+    fn places(&self, made: &[usize], last: &[usize]) -> Vec<Place> {
+        let end = self.order.len();
+        let is_made = |result: NodeId| made[result] != usize::MAX;
+        let stay = |result: NodeId| {
+            let kernel = &self.kernels[self.order[made[result]]];
+            Stay { node: result, life: made[result]..end, over: self.left_by(kernel, made[result], last) }
+        };
+        let mut is_known = vec![false; self.graph.nodes.len()];
+        let mut places = Vec::new();
+        for &(argument, result) in self.pairs.iter().filter(|(_, result)| is_made(*result)) {
+            is_known[result] = true;
+            let before = Stay { node: argument, life: 0..last[argument] + 1, over: SmallVec::new() };
+            if before.life.end < made[result] {
+                places.push(Place { bytes: self.graph.nodes[argument].bytes, stays: vec![before, stay(result)] });
+            }
+        }
+        // What a region inside gives back lies where the op around it says.
+        let results = self.graph.results.iter().filter(|_| self.region == self.program.body);
+        for &result in results.filter(|&&result| is_made(result)) {
+            if !std::mem::replace(&mut is_known[result], true) {
+                places.push(Place { bytes: self.graph.nodes[result].bytes, stays: vec![stay(result)] });
+            }
+        }
+        places
+    }
+
+    /// What a kernel is the last to read, at its time, and may write its result over.
+    fn left_by(&self, kernel: &Kernel, time: usize, last: &[usize]) -> SmallVec<[NodeId; 2]> {
+        let bytes = self.graph.nodes[kernel.root].bytes;
+        let is_left = |read: &NodeId| last[*read] == time && self.graph.nodes[*read].bytes == bytes;
+        kernel.reads.iter().copied().filter(|read| is_left(read) && self.may_overwrite(kernel, *read)).collect()
+    }
+
     /// For each node, when its buffer ends, and for each step, the bytes of buffers whose place its result
     /// takes.
-    pub(super) fn ends(&self, bytes: &[usize]) -> (Vec<usize>, Vec<usize>) {
-        let last = self.last_uses();
+    pub(super) fn ends(&self, bytes: &[usize], last: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let mut ends: Vec<usize> = last.iter().map(|&last| last + 1).collect();
         let mut rooms = Vec::with_capacity(self.order.len());
         for (time, &index) in self.order.iter().enumerate() {
@@ -133,23 +276,20 @@ impl Assignment<'_> {
         (ends, rooms)
     }
 
-    /// The op whose result a kernel writes.
-    fn op(&self, kernel: &Kernel) -> OpId {
-        self.graph.nodes[kernel.root].op.expect("arguments are no kernels")
-    }
-
-    fn phase(&self, kernel: &Kernel) -> Phase {
-        self.anatomy.phase(self.op(kernel))
+    /// The op whose result a kernel writes, or `None` for a copy of an argument.
+    fn op(&self, kernel: &Kernel) -> Option<OpId> {
+        self.graph.nodes[kernel.root].op
     }
 
     pub(super) fn steps(&self) -> Vec<Step> {
         let step = |&index: &usize| {
             let kernel = &self.kernels[index];
+            let op = self.op(kernel)?;
             let bytes = |&node: &NodeId| self.graph.nodes[node].bytes;
             let [bytes_read, bytes_written] = [kernel.reads.iter().map(bytes).sum(), bytes(&kernel.root)];
-            Step { op: self.op(kernel), phase: self.phase(kernel), bytes_read, bytes_written }
+            Some(Step { op, phase: self.anatomy.phase(op), bytes_read, bytes_written })
         };
-        self.order.iter().map(step).collect()
+        self.order.iter().filter_map(step).collect()
     }
 
     /// Bytes of the temporary buffer of each node, 0 for arguments and results.
@@ -163,7 +303,7 @@ impl Assignment<'_> {
     }
 
     /// For each node, when it is last read, or made where nobody reads it.
-    fn last_uses(&self) -> Vec<usize> {
+    pub(super) fn last_uses(&self) -> Vec<usize> {
         let mut last = vec![0; self.graph.nodes.len()];
         for (time, &index) in self.order.iter().enumerate() {
             last[self.kernels[index].root] = time;
@@ -180,13 +320,24 @@ impl Assignment<'_> {
         bytes: &[usize],
     ) -> SmallVec<[NodeId; 2]> {
         let own = bytes[kernel.root];
-        match self.program.ops[self.op(kernel)].op {
+        if self.is_loop(kernel) {
             // What a loop carries begins where its operands are.
-            Op::While => dying.collect(),
-            Op::Scatter(_) | Op::AllReduce(_) => dying.find(|&read| bytes[read] == own).into_iter().collect(),
-            _ if kernel.is_loop => dying.find(|&read| bytes[read] == own).into_iter().collect(),
-            _ => SmallVec::new(),
+            dying.collect()
+        } else if !self.is_updated[kernel.root] {
+            dying.find(|read| bytes[*read] == own && self.may_overwrite(kernel, *read)).into_iter().collect()
+        } else {
+            SmallVec::new()
         }
+    }
+
+    fn is_loop(&self, kernel: &Kernel) -> bool {
+        self.op(kernel).is_some_and(|op| self.program.ops[op].op == Op::While)
+    }
+
+    /// Whether a kernel may write its result over something that it reads, of the same size.
+    fn may_overwrite(&self, kernel: &Kernel, read: NodeId) -> bool {
+        let is_scatter = || self.op(kernel).is_some_and(|op| matches!(self.program.ops[op].op, Op::Scatter(_)));
+        kernel.over.contains(&read) || is_scatter()
     }
 
     /// What the regions of an op need besides.

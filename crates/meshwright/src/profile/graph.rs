@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::fuse::SMALLEST_FOR_LIBRARIES;
-use crate::program::{Binary, DType, DotGeneral, Op, OpId, Program, Type, Unary, ValueId};
+use crate::program::{Binary, DType, Dims, DotGeneral, Op, OpId, Program, Type, Unary, ValueId};
 
 /// The place of a node in its graph, and in program order.
 pub(super) type NodeId = usize;
@@ -32,6 +32,8 @@ pub(super) struct Node {
     pub(super) elements: usize,
     /// Dimensions that are larger than one.
     pub(super) rank: usize,
+    /// Whether each element is made of those that stand in the same place in its operands.
+    pub(super) is_elementwise: bool,
 }
 
 /// What an op is to fusion.
@@ -51,8 +53,12 @@ pub(super) enum Kind {
     Library,
     /// Anything else.
     Kernel,
+    /// Waits for all of its operands, and does nothing.
+    Barrier,
     /// An operand of a barrier, behind it.
     Passed,
+    /// An argument, copied so that its place is free.
+    Copy,
 }
 
 /// What it takes to compute an element again.
@@ -74,6 +80,7 @@ impl Node {
             bytes: ty.bytes(),
             elements: ty.elements(),
             rank: ty.shape.iter().filter(|&&size| size > 1).count(),
+            is_elementwise: false,
         }
     }
 
@@ -86,6 +93,7 @@ impl Node {
             bytes: self.bytes,
             elements: self.elements,
             rank: self.rank,
+            is_elementwise: false,
         }
     }
 }
@@ -102,7 +110,8 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
             Binary::Atan2 | Binary::NextAfter | Binary::Polygamma | Binary::Power | Binary::Zeta => true,
             _ => false,
         }),
-        Op::BroadcastInDim(_) => Kind::Loop(Cost::Broadcast),
+        Op::BroadcastInDim(_) | Op::Iota { .. } => Kind::Loop(Cost::Broadcast),
+        Op::Concatenate { dim } if is_copied_in_rows(program, op, *dim) => Kind::Kernel,
         Op::Constant(_) if result.is_some_and(|ty| ty.elements() == 1) => Kind::Number,
         Op::Constant(literal) if literal.as_splat().is_some() => Kind::Loop(Cost::Broadcast),
         Op::Constant(_) => Kind::Literal,
@@ -121,17 +130,25 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         | Op::Concatenate { .. }
         | Op::DynamicSlice { .. }
         | Op::DynamicUpdateSlice
-        | Op::Iota { .. }
         | Op::Pad(_)
         | Op::ReducePrecision { .. }
         | Op::Reverse { .. }
         | Op::Select
         | Op::Slice(_)
         | Op::Transpose { .. } => cost(false),
+        Op::OptimizationBarrier => Kind::Barrier,
         Op::PartitionId | Op::ReplicaId => Kind::Number,
         // All others are computed on their own.
         _ => Kind::Kernel,
     }
+}
+
+/// Whether tensors are put side by side in rows so long, or so many of them, that each is copied as it is.
+fn is_copied_in_rows(program: &Program, op: OpId, dim: usize) -> bool {
+    let operation = &program.ops[op];
+    let shape = program.shape(operation.results[0]);
+    let is_row = shape.len() > 1 && dim + 1 == shape.len() && shape[dim] >= 128;
+    is_row || operation.operands.len() > 8
 }
 
 fn is_cheap(unary: Unary) -> bool {
@@ -177,8 +194,8 @@ fn is_library_product(program: &Program, op: OpId, dot: &DotGeneral) -> bool {
     let contracted = size(&dot.lhs_contract);
     let rows = lhs.iter().product::<usize>() / (contracted * size(&dot.lhs_batch)).max(1);
     let columns = program.ty(operation.results[0]).elements() / (rows * size(&dot.lhs_batch)).max(1);
-    let is_canonical =
-        sums_over_rows(dot) || dot.lhs_contract.iter().all(|&dim| dim + dot.lhs_contract.len() >= lhs.len());
+    let is_canonical = matches!(arrangement(program, op, dot, 0), Arrangement::Transposed(_))
+        || dot.lhs_contract.iter().all(|&dim| dim + dot.lhs_contract.len() >= lhs.len());
     rows > 1 && columns > 1 && is_canonical && rows.max(columns).max(contracted) >= 8
 }
 
@@ -190,9 +207,43 @@ fn swaps_product(program: &Program, op: OpId) -> bool {
     matches!(maker, Some(Op::DotGeneral(dot)) if dot.lhs_batch.is_empty()) && program.shape(operand).len() == 2
 }
 
-/// Whether both operands of a product are summed over several leading dimensions, as in the gradient of
-/// a weight. One of them is then transposed first.
-pub(super) fn sums_over_rows(dot: &DotGeneral) -> bool {
-    let leading = |dims: &[usize]| dims.len() > 1 && dims.iter().enumerate().all(|(at, &dim)| at == dim);
-    dot.lhs_batch.is_empty() && leading(&dot.lhs_contract) && leading(&dot.rhs_contract)
+/// How an operand of a product is laid out for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Arrangement {
+    AsItIs,
+    /// Some dimensions are taken as one.
+    Flat,
+    /// Its dimensions are brought into this order first.
+    Transposed(Dims),
+}
+
+/// How an operand of a product is laid out: as batches of matrices, which may lie either way.
+pub(super) fn arrangement(program: &Program, op: OpId, dot: &DotGeneral, side: usize) -> Arrangement {
+    let shape = program.shape(program.ops[op].operands[side]);
+    let [batch, contract] =
+        if side == 0 { [&dot.lhs_batch, &dot.lhs_contract] } else { [&dot.rhs_batch, &dot.rhs_contract] };
+    let is_large = |dim: &usize| shape[*dim] > 1;
+    let rest = |dim: &usize| !batch.contains(dim) && !contract.contains(dim);
+    let large = |dims: &[usize]| -> Dims { dims.iter().copied().filter(is_large).collect() };
+    let [batch, contract] = [large(batch), large(contract)];
+    let free: Dims = (0..shape.len()).filter(rest).filter(is_large).collect();
+    let is_matrix = free.len() <= 1 && contract.len() <= 1;
+    let [rows, columns] = if side == 0 { [&free, &contract] } else { [&contract, &free] };
+    let order: Dims = batch.iter().chain(rows).chain(columns).copied().collect();
+    let is_in_order = |dims: &[usize]| dims.windows(2).all(|pair| pair[0] < pair[1]);
+    let is_batch_first = is_in_order(&batch) && batch.last() < free.iter().chain(&contract).min();
+    if !(is_in_order(&order) || is_matrix && is_batch_first) {
+        Arrangement::Transposed(order)
+    } else if is_matrix && order.len() == shape.len() {
+        Arrangement::AsItIs
+    } else {
+        Arrangement::Flat
+    }
+}
+
+/// Whether the result of a product has more dimensions than batches of matrices.
+pub(super) fn is_flat_product(program: &Program, op: OpId, dot: &DotGeneral) -> bool {
+    let lhs = program.shape(program.ops[op].operands[0]);
+    let batch = dot.lhs_batch.iter().filter(|&&dim| lhs[dim] > 1).count();
+    program.shape(program.ops[op].results[0]).len() != batch + 2
 }

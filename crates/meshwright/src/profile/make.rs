@@ -3,22 +3,24 @@
 
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::graph::{Cost, Graph, Kind, Node, NodeId, Operands, kind, sums_over_rows};
-use crate::program::{Binary, Convolution, Op, OpId, Operation, Program, RegionId, ValueId};
+use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, is_flat_product, kind};
+use crate::program::{Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, ValueId};
 
 pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
     let content = &program.regions[region];
     let mut maker = Maker {
         program,
         nodes: Vec::with_capacity(content.ops.len() * 2),
-        known: FxHashMap::default(),
-        twins: FxHashMap::default(),
-        inputs: FxHashMap::default(),
+        known: FxHashMap::with_capacity_and_hasher(content.ops.len(), FxBuildHasher),
+        twins: FxHashMap::with_capacity_and_hasher(content.ops.len(), FxBuildHasher),
+        inputs: Vec::with_capacity(content.ops.len() * 2),
         outputs: FxHashMap::default(),
         reciprocals: FxHashMap::default(),
+        factors: FxHashMap::default(),
+        positions: FxHashMap::default(),
     };
     for &argument in &content.arguments {
         maker.node(argument);
@@ -37,12 +39,17 @@ struct Maker<'p> {
     known: FxHashMap<ValueId, NodeId>,
     /// Nodes of ops that could be the same.
     twins: FxHashMap<u64, SmallVec<[NodeId; 2]>>,
-    /// What the op of a node reads, before it is arranged for its kernel.
-    inputs: FxHashMap<NodeId, Operands>,
+    /// What the op of each node reads, before it is arranged for its kernel; nothing for what is added to
+    /// arrange it.
+    inputs: Vec<Operands>,
     /// What stands for the result of a node, where it is arranged after its kernel.
     outputs: FxHashMap<NodeId, NodeId>,
     /// Broadcast values that are divided by, and what is multiplied by instead.
     reciprocals: FxHashMap<NodeId, NodeId>,
+    /// Operands of products, laid out for them: flat, or with dimensions in some order.
+    factors: FxHashMap<(NodeId, Dims), NodeId>,
+    /// Where elements of some shape stand along each dimension.
+    positions: FxHashMap<(Shape, usize), NodeId>,
 }
 
 impl Maker<'_> {
@@ -63,18 +70,23 @@ impl Maker<'_> {
 
     fn add(&mut self, op: OpId) {
         let operation = &self.program.ops[op];
-        let operands: Operands = self.program.outer_reads(op).into_iter().map(|value| self.node(value)).collect();
-        let key = key(&operation.op, &operands);
-        let twins = self.twins.entry(key).or_default().clone();
-        let node = match twins.into_iter().find(|&twin| self.is_twin(twin, op, &operands)) {
-            Some(twin) => twin,
-            None => {
-                let node = self.make(op, &operands);
-                self.twins.entry(key).or_default().push(node);
-                self.inputs.insert(node, operands);
-                node
-            }
+        let operands: Operands = if operation.regions.is_empty() {
+            operation.operands.iter().map(|&value| self.node(value)).collect()
+        } else {
+            self.program.outer_reads(op).into_iter().map(|value| self.node(value)).collect()
         };
+        let key = key(&operation.op, &operands);
+        let twin = self
+            .twins
+            .get(&key)
+            .and_then(|twins| twins.iter().copied().find(|&twin| self.is_twin(twin, op, &operands)));
+        let node = twin.unwrap_or_else(|| {
+            let node = self.make(op, &operands);
+            self.twins.entry(key).or_default().push(node);
+            self.inputs.resize(self.nodes.len(), Operands::new());
+            self.inputs[node] = operands;
+            node
+        });
         if operation.op == Op::OptimizationBarrier {
             self.pass(op, node);
             return;
@@ -90,7 +102,7 @@ impl Maker<'_> {
         let region = |op: &Operation| op.regions.first().and_then(|&region| self.program.applied_binary(region));
         let is_pure = !matches!(left.op, Op::CustomCall(_) | Op::Opaque(_) | Op::OptimizationBarrier | Op::Rng { .. });
         let is_function = left.regions.is_empty() || region(left).is_some() && region(left) == region(right);
-        is_pure && is_function && self.inputs[&node][..] == *operands && left.op == right.op
+        is_pure && is_function && self.inputs[node][..] == *operands && left.op == right.op
     }
 
     fn make(&mut self, op: OpId, operands: &[NodeId]) -> NodeId {
@@ -110,19 +122,35 @@ impl Maker<'_> {
                 }
             }
             Op::Convolution(convolution) => self.arrange(op, convolution, &mut arranged),
-            Op::DotGeneral(dot) if sums_over_rows(dot) => arranged[0] = self.rearrange(op, arranged[0]),
+            Op::SelectAndScatter(_) => self.find_selected(op, &mut arranged),
+            Op::DotGeneral(dot) => {
+                for (side, operand) in arranged.iter_mut().enumerate() {
+                    let factor = self.unswapped(*operand).unwrap_or(*operand);
+                    *operand = self.arrange_factor(op, factor, arrangement(self.program, op, dot, side));
+                }
+            }
             _ => {}
         }
         let mut node = match operation.results.first() {
             Some(&result) => Node::new(Some(op), kind, &arranged, self.program.ty(result)),
-            None => Node { op: Some(op), kind, operands: arranged, bytes: 0, elements: 0, rank: 0 },
+            None => {
+                Node { op: Some(op), kind, operands: arranged, bytes: 0, elements: 0, rank: 0, is_elementwise: false }
+            }
         };
+        // What is overwritten in part is read as it is.
+        node.is_elementwise = operation.op.is_elementwise() || operation.op == Op::DynamicUpdateSlice;
         node.bytes = self.made_bytes(op);
         let node = self.push(node);
         if let Op::Convolution(convolution) = &operation.op
             && !is_features_last(convolution.output_batch, &convolution.output_spatial, convolution.output_feature)
         {
             let output = self.rearrange(op, node);
+            self.outputs.insert(node, output);
+        }
+        if let Op::DotGeneral(dot) = &operation.op
+            && is_flat_product(self.program, op, dot)
+        {
+            let output = self.push(self.nodes[node].like(op, Kind::Reshape, &[node]));
             self.outputs.insert(node, output);
         }
         node
@@ -171,6 +199,46 @@ impl Maker<'_> {
         let many = self.push(self.nodes[divisor].like(op, broadcast, &[one]));
         self.reciprocals.insert(divisor, many);
         Some(many)
+    }
+
+    /// What a selection needs besides: the place of each element along each dimension, to know which of
+    /// them is selected, and a tensor to scatter into.
+    fn find_selected(&mut self, op: OpId, operands: &mut Operands) {
+        let ty = self.program.ty(self.program.ops[op].operands[0]);
+        for dimension in 0..=ty.rank() {
+            let node = match self.positions.get(&(ty.shape.clone(), dimension)) {
+                Some(&known) => known,
+                None => {
+                    let place = ty.with_dtype(if dimension < ty.rank() { DType::I32 } else { ty.dtype });
+                    let node = self.push(Node::new(Some(op), Kind::Loop(Cost::Broadcast), &[], &place));
+                    self.positions.insert((ty.shape.clone(), dimension), node);
+                    node
+                }
+            };
+            operands.push(node);
+        }
+    }
+
+    /// The matrix that a node swaps rows and columns of: products read matrices either way.
+    fn unswapped(&self, node: NodeId) -> Option<NodeId> {
+        let op = self.nodes[node].op?;
+        let is_swap = matches!(&self.program.ops[op].op, Op::Transpose { permutation } if permutation[..] == [1, 0]);
+        self.nodes[node].operands.first().copied().filter(|_| is_swap)
+    }
+
+    /// An operand of a product as it is laid out for it, once for all who want it so.
+    fn arrange_factor(&mut self, op: OpId, operand: NodeId, arrangement: Arrangement) -> NodeId {
+        let (kind, order) = match arrangement {
+            Arrangement::AsItIs => return operand,
+            Arrangement::Flat => (Kind::Reshape, Dims::new()),
+            Arrangement::Transposed(order) => (Kind::Loop(Cost::Cheap), order),
+        };
+        if let Some(&known) = self.factors.get(&(operand, order.clone())) {
+            return known;
+        }
+        let factor = self.push(self.nodes[operand].like(op, kind, &[operand]));
+        self.factors.insert((operand, order), factor);
+        factor
     }
 
     /// The operands of a convolution as kernels want them: features last, and the kernel the way it is laid

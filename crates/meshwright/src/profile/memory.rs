@@ -42,12 +42,22 @@ pub enum Holds {
     Made(OpId),
     /// What an op needs while it runs.
     Scratch(OpId),
+    /// A copy of an argument of that number, whose next value may overwrite it before its last reader runs.
+    Copy(usize),
+    /// What an op made, in the place of an argument or a result that is not there at the time. Its bytes
+    /// are counted there.
+    Guest(OpId),
 }
 
 impl Buffer {
     /// Whether it is none of the step's arguments and results.
     pub fn is_temporary(&self) -> bool {
-        matches!(self.holds, Holds::Made(_) | Holds::Scratch(_))
+        matches!(self.holds, Holds::Made(_) | Holds::Scratch(_) | Holds::Copy(_))
+    }
+
+    /// Whether its bytes are not those of an argument or a result, too.
+    pub fn is_counted(&self) -> bool {
+        !matches!(self.holds, Holds::Guest(_))
     }
 }
 
@@ -115,7 +125,7 @@ impl Memory {
     /// Bytes of each class while each step runs, of some buffers.
     fn over_time(&self, counts: impl Fn(&Buffer) -> bool) -> Vec<ByClass> {
         let mut changes = vec![[0isize; Class::ALL.len()]; self.steps.len() + 1];
-        for buffer in self.buffers.iter().filter(|&buffer| counts(buffer)) {
+        for buffer in self.buffers.iter().filter(|buffer| counts(buffer) && buffer.is_counted()) {
             changes[buffer.life.start][buffer.class as usize] += buffer.bytes as isize;
             changes[buffer.life.end.max(buffer.life.start)][buffer.class as usize] -= buffer.bytes as isize;
         }

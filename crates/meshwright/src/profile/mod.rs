@@ -1,5 +1,7 @@
 //! What a step costs, found without running anything: work, bytes, and memory over time.
 
+mod combine;
+mod copies;
 mod eager;
 mod flops;
 mod functions;
@@ -10,6 +12,7 @@ mod kernels;
 mod make;
 mod memory;
 mod modules;
+mod place;
 mod schedule;
 mod symbolic;
 mod views;
@@ -107,7 +110,7 @@ fn op_records(program: &Program, anatomy: &Anatomy, memory: &Memory) -> Vec<OpRe
     };
     let mut records: Vec<OpRecord> = program.ops.iter().map(record).collect();
     for buffer in &memory.buffers {
-        if let Holds::Made(op) = buffer.holds {
+        if let Holds::Made(op) | Holds::Guest(op) = buffer.holds {
             records[op.index()].class = Some(buffer.class);
             records[op.index()].life = buffer.life.clone();
         }

@@ -62,7 +62,7 @@ pub(super) fn modules(program: &Program, anatomy: &Anatomy, ops: &[OpRecord], me
         place.work[record.phase as usize] = place.work[record.phase as usize].plus(record.work);
     }
     for buffer in memory.buffers.iter().filter(|buffer| buffer.class == Class::Activations) {
-        if let Holds::Made(op) | Holds::Scratch(op) = buffer.holds {
+        if let Holds::Made(op) | Holds::Scratch(op) | Holds::Guest(op) = buffer.holds {
             places[program.ops[op].location.index()].saved_activation_bytes += buffer.bytes;
         }
     }

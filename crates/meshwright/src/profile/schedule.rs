@@ -30,9 +30,20 @@ pub(crate) fn schedule(program: &Program, anatomy: &Anatomy) -> Vec<ScheduledKer
     let graph = graph(program, program.body);
     let kernels = without_aliases(&graph, fuse(program, &graph));
     let order = breadth_first(&graph, &kernels);
-    let assignment = Assignment { program, anatomy, graph: &graph, kernels: &kernels, order: &order };
+    // Where results go is decided when the whole step is measured.
+    let is_updated = vec![false; graph.nodes.len()];
+    let assignment = Assignment {
+        program,
+        anatomy,
+        graph: &graph,
+        kernels: &kernels,
+        order: &order,
+        pairs: &[],
+        region: program.body,
+        is_updated,
+    };
     let bytes = assignment.bytes();
-    let (ends, rooms) = assignment.ends(&bytes);
+    let (ends, rooms) = assignment.ends(&bytes, &assignment.last_uses());
     let mut steps: FxHashMap<usize, usize> = FxHashMap::default();
     steps.extend(order.iter().enumerate().map(|(step, &index)| (kernels[index].root, step)));
     let mut values: Vec<Vec<ValueId>> = vec![Vec::new(); order.len()];

@@ -143,8 +143,9 @@ impl Sample {
         let program = model.build()?;
         let found = profile(&program, memory_model);
         let mut values = heads(&found).to_vec();
-        values.extend(found.memory.buffers.iter().map(|buffer| buffer.bytes as f64));
-        let lives = found.memory.buffers.iter().map(|buffer| (buffer.life.clone(), buffer.is_temporary()));
+        let buffers = || found.memory.buffers.iter().filter(|buffer| buffer.is_counted());
+        values.extend(buffers().map(|buffer| buffer.bytes as f64));
+        let lives = buffers().map(|buffer| (buffer.life.clone(), buffer.is_temporary()));
         Ok(Sample { memory_model, batch, seq, values, lives: lives.collect(), steps: found.memory.steps.len() })
     }
 }
