@@ -3,21 +3,23 @@
 use std::fmt;
 
 use meshwright_solver::Start;
+use rustc_hash::FxHashSet;
 
 use super::clock::Clock;
 use super::labels::choose;
 use super::record::{Recording, total_weight};
 use super::tape::Outcome;
 use crate::profile::{MemoryModel, Profile, Work, profile, written_out};
-use crate::program::{Program, ValueId};
+use crate::program::{self, Anatomy, OpId, Phase, Program, Recomputation, ValueId};
+use crate::tactics::{Pattern, scope_groups};
 
 /// A step that fits because some of its values are made again.
 #[derive(Clone, Debug)]
 pub struct Recomputed {
     /// What runs: each value is made again behind a barrier, where the backward pass first needs it.
     pub program: Program,
-    /// The step before, with large ops written out and equal ops merged. Where nothing had to be done, both
-    /// are the program as it was given.
+    /// The step before, with large ops written out and equal ops merged. Where nothing had to be done, or
+    /// whole layers are made again, it is the program as it was given.
     pub source: Program,
     /// The values of `source` that are made again or made late.
     pub values: Vec<ValueId>,
@@ -63,25 +65,25 @@ pub fn recompute(program: &Program, limit_bytes: u64) -> Result<Recomputed, TooL
     let measured = profile(&source, MemoryModel::Fused);
     let mut search = Search::new(&source, &measured, limit_bytes);
     search.run();
+    search.try_layers(program, &program.anatomy());
     if !search.is_done() {
         search.squeeze();
     }
-    let Search { recording, best, least_bytes, .. } = search;
+    let Search { best, least_bytes, .. } = search;
     let Some(found) = best.filter(|found| found.memory_bytes <= limit_bytes) else {
         return Err(TooLittleMemory { limit_bytes, least_bytes: least_bytes.min(source_bytes) });
     };
-    let values = recording.values(&found.outcome).collect();
     let (source_work, source_weight) = (measured.work(None), total_weight(&measured));
     drop(measured);
     Ok(Recomputed {
         program: found.program,
-        values,
+        values: found.values,
         memory_bytes: found.memory_bytes,
         source_bytes,
         extra_work: found.work.plus(source_work.times(-1.0)),
         source_work,
         extra_time: found.weight / source_weight - 1.0,
-        source,
+        source: if found.is_as_given { program.clone() } else { source },
     })
 }
 
@@ -102,7 +104,9 @@ fn unchanged(program: &Program, before: &Profile<'_>) -> Recomputed {
 /// A rewritten program that was measured.
 struct Found {
     program: Program,
-    outcome: Outcome,
+    /// What is made again, of the program as it was given or of the one that is recorded.
+    values: Vec<ValueId>,
+    is_as_given: bool,
     memory_bytes: u64,
     work: Work,
     weight: f64,
@@ -114,6 +118,8 @@ struct Search<'p> {
     limit_bytes: u64,
     /// Of arguments and results, which are there all the time.
     outer_bytes: u64,
+    /// Of all else, before anything is made again.
+    source_bytes: u64,
     start: Start,
     /// The cheapest that fits, or else the smallest.
     best: Option<Found>,
@@ -138,9 +144,20 @@ impl<'p> Search<'p> {
         let outer_bytes = (memory.peak_bytes() - memory.temporary_bytes()) as u64;
         let clock = Clock::new(&recording.tape, GAPS[0]);
         let least_bytes = memory.peak_bytes() as u64;
-        let breaks = least_bytes.saturating_sub(outer_bytes);
+        let source_bytes = least_bytes.saturating_sub(outer_bytes);
         let start = Start::default();
-        Search { recording, clock, limit_bytes, outer_bytes, start, best: None, least_bytes, fits: 0, breaks }
+        Search {
+            recording,
+            clock,
+            limit_bytes,
+            outer_bytes,
+            source_bytes,
+            start,
+            best: None,
+            least_bytes,
+            fits: 0,
+            breaks: source_bytes,
+        }
     }
 
     fn run(&mut self) {
@@ -152,8 +169,8 @@ impl<'p> Search<'p> {
             match choose(&self.recording.tape, &self.clock, limit, self.start.clone()) {
                 Some((outcome, start)) => {
                     self.start = start;
-                    let found = self.measure(outcome);
-                    limit = self.next_limit(limit, &found);
+                    let found = self.rewritten(&outcome);
+                    limit = self.next_limit(limit, outcome.peak_bytes, &found);
                     self.keep(found);
                 }
                 None => {
@@ -170,8 +187,7 @@ impl<'p> Search<'p> {
     }
 
     /// The next limit for the model, which is off by the difference between what it said and what was measured.
-    fn next_limit(&mut self, limit: u64, found: &Found) -> u64 {
-        let modelled = found.outcome.peak_bytes;
+    fn next_limit(&mut self, limit: u64, modelled: u64, found: &Found) -> u64 {
         if found.memory_bytes <= self.limit_bytes {
             self.fits = self.fits.max(limit);
             (modelled + (self.limit_bytes - found.memory_bytes)).min(limit.midpoint(self.breaks)).max(limit)
@@ -188,7 +204,7 @@ impl<'p> Search<'p> {
     /// Looks for the smallest step there is, in a way that does not depend on the limit: who asks for what an
     /// error said can be had gets it.
     fn squeeze(&mut self) {
-        let most = self.least_bytes - self.outer_bytes;
+        let most = self.source_bytes;
         for gap in GAPS {
             self.clock = Clock::new(&self.recording.tape, gap);
             let mut start = Start::default();
@@ -199,7 +215,7 @@ impl<'p> Search<'p> {
                     Some((outcome, next)) => {
                         start = next;
                         high = outcome.peak_bytes.min(limit);
-                        let found = self.measure(outcome);
+                        let found = self.rewritten(&outcome);
                         self.least_bytes = self.least_bytes.min(found.memory_bytes);
                         self.keep(found);
                     }
@@ -212,12 +228,35 @@ impl<'p> Search<'p> {
         }
     }
 
-    fn measure(&self, outcome: Outcome) -> Found {
-        let program = self.recording.rewrite(&outcome);
-        let measured = profile(&program, MemoryModel::Fused);
-        let (memory_bytes, work) = (measured.memory.peak_bytes() as u64, measured.work(None));
-        let weight = total_weight(&measured);
-        Found { program, outcome, memory_bytes, work, weight }
+    /// Tries to make the first layers again as a whole: as few as fit, and all. Where memory is short that takes
+    /// the fewest barriers, and a compiler fuses the copies as it did the layers.
+    fn try_layers(&mut self, given: &Program, anatomy: &Anatomy) {
+        let mut groups = scope_groups(given, anatomy, &[&Pattern::new("**")]);
+        groups.retain(|group| group.ops.first().is_some_and(|&op| is_in_layer(given, op)));
+        let is_late = |op: OpId| anatomy.phase(op) == Phase::Backward;
+        let (mut fewest, mut most) = (0, groups.len());
+        let mut count = most;
+        while fewest < most {
+            let first = groups[..count].to_vec();
+            let values = first.iter().flat_map(|group| group.read.iter().copied()).collect();
+            let recomputation = Recomputation { is_late: &is_late, groups: first, delayed: FxHashSet::default() };
+            let found = measured(program::recompute(given, recomputation).compact(), values, true);
+            let fits = found.memory_bytes <= self.limit_bytes;
+            if count == groups.len() {
+                // This is tried whatever the limit is.
+                self.least_bytes = self.least_bytes.min(found.memory_bytes);
+            }
+            self.keep(found);
+            *(if fits { &mut most } else { &mut fewest }) = count;
+            if fewest + 1 >= most {
+                break;
+            }
+            count = fewest.midpoint(most);
+        }
+    }
+
+    fn rewritten(&self, outcome: &Outcome) -> Found {
+        measured(self.recording.rewrite(outcome), self.recording.values(outcome).collect(), false)
     }
 
     fn keep(&mut self, found: Found) {
@@ -229,4 +268,18 @@ impl<'p> Search<'p> {
             self.best = Some(found);
         }
     }
+}
+
+/// Whether an op stands in one of several scopes alike: they are told apart by numbers.
+fn is_in_layer(program: &Program, op: OpId) -> bool {
+    let location = &program.locations[program.ops[op].location];
+    location.scope_parts().iter().any(|part| part.parse::<usize>().is_ok())
+}
+
+fn measured(program: Program, values: Vec<ValueId>, is_as_given: bool) -> Found {
+    let measured = profile(&program, MemoryModel::Fused);
+    let (memory_bytes, work) = (measured.memory.peak_bytes() as u64, measured.work(None));
+    let weight = total_weight(&measured);
+    drop(measured);
+    Found { program, values, is_as_given, memory_bytes, work, weight }
 }

@@ -136,7 +136,8 @@ impl Again<'_> {
     }
 
     /// Lets values through together with a gradient that the reader waits for, so that nothing is
-    /// computed again before it is there.
+    /// computed again before it is there. All that reads the gradient from here on reads it behind the barrier:
+    /// engines drop from a barrier what nobody reads there.
     fn fence(
         &self,
         copier: &mut Copier<'_>,
@@ -150,12 +151,17 @@ impl Again<'_> {
         let is_gradient = |value: &&ValueId| program.producer(**value).is_some_and(|op| (self.is_late)(op));
         let gradient =
             after.filter(is_there).or_else(|| program.ops[reader].operands.iter().find(is_gradient).copied());
-        let gradient = gradient.map(|value| copier.value(value));
-        let operands: Vec<ValueId> = values.iter().copied().chain(gradient).collect();
+        let awaited = gradient.map(|value| copier.value(value));
+        let operands: Vec<ValueId> = values.iter().copied().chain(awaited).collect();
         let types: Vec<Type> = operands.iter().map(|&value| copier.new.ty(value).clone()).collect();
         let location = copier.location(program.ops[reader].location);
         let op = copier.new.add_op_with_types(to, Op::OptimizationBarrier, &operands, &[], types, location);
-        copier.new.ops[op].results[..values.len()].to_vec()
+        let (fenced, behind) = copier.new.ops[op].results.split_at(values.len());
+        let fenced = fenced.to_vec();
+        if let (Some(gradient), Some(&behind)) = (gradient, behind.first()) {
+            copier.set_value(gradient, behind);
+        }
+        fenced
     }
 }
 

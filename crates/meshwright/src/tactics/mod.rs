@@ -10,6 +10,7 @@ mod structure;
 pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, Partitioned, partition};
 pub use pattern::Pattern;
+pub(crate) use remat::scope_groups;
 
 use crate::program::{Id, OpId, Program, ValueId};
 use crate::shard::{Layout, Mesh, PieceSet, Pieces};

@@ -35,12 +35,17 @@ impl Pattern {
 
 impl Pattern {
     /// The outermost of the scopes around an op that the pattern is, down to the number that tells
-    /// it apart from others of its kind: of `layers/0/attn/dot`, `**` is `layers/0`.
+    /// it apart from others of its kind: of `layers/0/attn/dot`, `**` is `layers/0`, and of `groups/0/1/conv`
+    /// it is `groups/0/1`.
     pub fn instance(&self, scope: &str) -> Option<String> {
         let parts = scope_parts(scope);
         let length = (1..=parts.len()).find(|&length| matches_parts(&self.parts, &parts[..length]))?;
-        let number = parts.iter().position(|part| part.parse::<usize>().is_ok()).map_or(0, |index| index + 1);
-        Some(parts[..length.max(number)].join("/"))
+        let is_number = |part: &&str| part.parse::<usize>().is_ok();
+        // Blocks of a group have two numbers.
+        let first = parts.iter().position(|part| is_number(part)).unwrap_or(parts.len());
+        let numbers = parts[first..].iter().take_while(|part| is_number(part)).count();
+        let end = if numbers == 0 { 0 } else { first + numbers };
+        Some(parts[..length.max(end)].join("/"))
     }
 }
 
@@ -103,6 +108,14 @@ mod tests {
         check("a", "ab", false);
         check("*", "ab", true);
         check("**.**.x", "x", true);
+    }
+
+    #[test]
+    fn instances_end_with_their_number() {
+        let instance = |scope: &str| Pattern::new("**").instance(scope);
+        assert_eq!(instance("layers.0/attn/dot").as_deref(), Some("layers/0"));
+        assert_eq!(instance("groups.0.1/conv0/convolution").as_deref(), Some("groups/0/1"));
+        assert_eq!(instance("head/dot").as_deref(), Some("head"));
     }
 
     #[test]

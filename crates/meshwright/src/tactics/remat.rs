@@ -5,23 +5,24 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Pattern;
-use crate::program::{Anatomy, Group, Id, OpId, Program, Recomputation, ValueId, recompute};
+use crate::program::{Anatomy, Group, Id, OpId, Phase, Program, Recomputation, ValueId, recompute};
 
 /// The program with what the scopes compute computed again where the backward pass first needs it,
-/// behind a barrier that keeps engines from merging the two. What other scopes read is kept.
+/// behind a barrier that keeps engines from merging the two. What other scopes read is kept, and so is what
+/// updates read: statistics may be updated long before the backward pass.
 pub(super) fn remat(program: &Program, patterns: &[&Pattern]) -> Program {
     if patterns.is_empty() {
         return program.clone();
     }
     let anatomy = program.anatomy();
-    let groups = find_groups(program, &anatomy, patterns);
-    let is_late = |op: OpId| !anatomy.is_forward(op);
+    let groups = scope_groups(program, &anatomy, patterns);
+    let is_late = |op: OpId| anatomy.phase(op) == Phase::Backward;
     recompute(program, Recomputation { is_late: &is_late, groups, delayed: FxHashSet::default() })
 }
 
 /// Ops of the forward pass by the instance of the scope that they are in, such as `layers/0`, as far
 /// as the backward pass needs what they make.
-fn find_groups(program: &Program, anatomy: &Anatomy, patterns: &[&Pattern]) -> Vec<Group> {
+pub(crate) fn scope_groups(program: &Program, anatomy: &Anatomy, patterns: &[&Pattern]) -> Vec<Group> {
     let mut numbers: FxHashMap<String, usize> = FxHashMap::default();
     let mut members: Vec<Vec<OpId>> = Vec::new();
     let mut group_of: Vec<Option<usize>> = vec![None; program.ops.len()];
@@ -45,7 +46,7 @@ fn find_groups(program: &Program, anatomy: &Anatomy, patterns: &[&Pattern]) -> V
         for value in program.reads(op) {
             let made_in = program.producer(value).and_then(|maker| group_of[maker.index()]);
             match made_in {
-                Some(group) if !anatomy.is_forward(op) => _ = read[group].insert(value),
+                Some(group) if anatomy.phase(op) == Phase::Backward => _ = read[group].insert(value),
                 Some(_) if made_in != group_of[op.index()] => _ = kept.insert(value),
                 _ => {}
             }

@@ -143,16 +143,19 @@ fn propagate(builder: &mut Builder, ops: &[OpId], gradients: &mut Gradients) -> 
 
 /// Goes backwards over a block whose values are made again from its inputs, so that they need not be
 /// kept. The inputs come through a barrier together with the gradients of what the block made:
-/// nothing is made again before these are there.
+/// nothing is made again before these are there, and engines drop from a barrier what nobody reads there.
 fn recompute(builder: &mut Builder, ops: &[OpId], gradients: &mut Gradients) -> Result<(), String> {
     let inputs = block_inputs(&builder.program, ops);
     let location = ops.first().map(|&op| builder.program.ops[op].location).unwrap_or(Program::UNKNOWN_LOCATION);
     let location = builder.backward_location(location);
     let results: Vec<ValueId> = ops.iter().flat_map(|&op| builder.program.ops[op].results.clone()).collect();
-    let awaited = results.iter().filter_map(|result| gradients.known.get(result).copied());
-    let values: Vec<ValueId> = inputs.iter().copied().chain(awaited).collect();
+    let awaited: Vec<ValueId> = results.iter().copied().filter(|result| gradients.known.contains_key(result)).collect();
+    let known = awaited.iter().map(|result| gradients.known[result]);
+    let values: Vec<ValueId> = inputs.iter().copied().chain(known).collect();
     let held = builder.located(location, |builder| builder.barrier(&values));
-    let mut map: FxHashMap<ValueId, ValueId> = inputs.iter().copied().zip(held).collect();
+    let (held_inputs, held_gradients) = held.split_at(inputs.len());
+    gradients.known.extend(awaited.into_iter().zip(held_gradients.iter().copied()));
+    let mut map: FxHashMap<ValueId, ValueId> = inputs.iter().copied().zip(held_inputs.iter().copied()).collect();
     let copies = copy_ops(builder, ops, &mut map);
     // What was active in the block is active in its copy.
     for &old in inputs.iter().chain(&results) {
