@@ -59,9 +59,6 @@ pub fn estimate(cluster: &Cluster, collective: Collective, group: &Group, bytes:
     estimates.fold(nothing, |slowest, next| if next.seconds > slowest.seconds { next } else { slowest })
 }
 
-/// The share of the rate that messages with flags leave to data: four bytes of eight, as in NCCL's LL.
-const FLAGGED_SHARE: f64 = 0.5;
-
 /// A group in nodes of one kind.
 #[derive(Clone, Copy)]
 struct Place<'p> {
@@ -80,9 +77,7 @@ struct Passage<'p> {
 
 impl Passage<'_> {
     fn seconds(&self) -> f64 {
-        let wait = self.link.start_seconds + self.hops * self.link.hop_seconds;
-        let stream = self.bytes / self.bytes_per_second;
-        wait + (stream / FLAGGED_SHARE).min(stream + self.link.bulk_seconds)
+        self.link.start_seconds + self.hops * self.link.hop_seconds + self.bytes / self.bytes_per_second
     }
 }
 
@@ -221,36 +216,29 @@ impl Place<'_> {
         inside + across
     }
 
-    /// Each device sends another piece to each other. Links within and between nodes work at the same time.
+    /// Each device sends another piece to each other. Links within and between nodes work at the same time, but
+    /// a device begins one message after the other.
     fn exchange(&self, bytes: f64) -> f64 {
         let Group { in_node, nodes, at_once, .. } = *self.group;
-        let devices = (in_node * nodes) as f64;
+        let (in_node_count, node_count) = (in_node as f64, nodes as f64);
         let link = &self.nodes.link;
-        let inside = (in_node as f64 - 1.0) / devices * bytes;
-        let mut seconds: f64 = 0.0;
+        let (mut start, mut wait, mut stream) = (0.0, 0.0, 0.0);
         if in_node > 1 {
-            let (hops, passed, bytes_per_second) = match link.wiring {
-                Wiring::Torus { .. } => (
-                    self.torus_hops(),
-                    self.torus_exchange_share() * bytes / nodes as f64,
-                    link.lane_bytes_per_second(),
-                ),
-                Wiring::Cube | Wiring::Full | Wiring::Switch => {
-                    (in_node as f64 - 1.0, inside, link.group_bytes_per_second(in_node))
-                }
+            let (hops, passed, bytes_per_second) = if let Wiring::Torus { .. } = link.wiring {
+                (self.torus_hops(), self.torus_exchange_share() * bytes / node_count, link.lane_bytes_per_second())
+            } else {
+                let share = (in_node_count - 1.0) / (in_node_count * node_count);
+                (in_node_count - 1.0, share * bytes, link.group_bytes_per_second(in_node))
             };
-            seconds = Passage { link, hops, bytes: passed, bytes_per_second }.seconds();
+            (start, wait, stream) = (link.start_seconds, hops * link.hop_seconds, passed / bytes_per_second);
         }
         if nodes > 1 {
-            let passage = Passage {
-                link: self.network,
-                hops: nodes as f64 - 1.0,
-                bytes: (nodes as f64 - 1.0) / nodes as f64 * bytes,
-                bytes_per_second: self.adapter_rate(1, at_once * in_node),
-            };
-            seconds = seconds.max(passage.seconds());
+            let passed = (node_count - 1.0) / node_count * bytes;
+            start = self.network.start_seconds.max(start);
+            wait += (node_count - 1.0) * self.network.hop_seconds;
+            stream = stream.max(passed / self.adapter_rate(1, at_once * in_node));
         }
-        seconds
+        start + wait + stream
     }
 
     /// Each device sends all it has to its neighbor. Where a node has several devices of the group, one of them
@@ -323,7 +311,11 @@ fn sent_share(collective: Collective, devices: f64) -> f64 {
     }
 }
 
-/// Half of the work on buffers of an all-reduce is that of its reduce-scatter.
+/// Half of the work on buffers of an all-reduce is that of its reduce-scatter; what only passes has none.
 fn copied_share(collective: Collective) -> f64 {
-    rounds(collective) / 2.0
+    match collective {
+        Collective::AllReduce => 1.0,
+        Collective::AllGather | Collective::ReduceScatter => 0.5,
+        Collective::AllToAll | Collective::Broadcast | Collective::CollectivePermute | Collective::Send => 0.0,
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::program::{DType, DTypeKind};
+
 /// What one device can do, as its maker says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
@@ -12,10 +14,16 @@ pub struct Device {
     pub flops_per_second: Rates,
     /// Between the starts of two kernels that wait for nothing.
     pub launch_seconds: f64,
-    /// The link of a node, by its name.
-    pub link: Cow<'static, str>,
-    /// The network between nodes, by its name.
-    pub network: Cow<'static, str>,
+}
+
+/// A device, and what its maker's reference system puts around it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct System {
+    pub device: Device,
+    /// What joins the devices of a node, by its name.
+    pub link: &'static str,
+    /// What joins nodes, by its name.
+    pub network: &'static str,
     /// Devices that share a network adapter.
     pub devices_per_adapter: usize,
     /// The most devices that one node has.
@@ -36,9 +44,26 @@ pub struct Rates {
     pub i8: f64,
 }
 
-/// A device by its name.
-pub(super) fn find(name: &str) -> Option<&'static Device> {
-    DEVICES.iter().find(|device| device.name == name)
+impl Rates {
+    /// The rate of products of such elements. Types that a device does not multiply are widened to `f32`, whose
+    /// rate is that of exact products; whether `tf32` may be used instead is the engine's to say.
+    pub fn of(&self, dtype: DType) -> f64 {
+        let rate = match (dtype, dtype.kind()) {
+            (DType::BF16, _) => self.bf16,
+            (DType::F16, _) => self.f16,
+            (DType::F64 | DType::Complex128, _) => self.f64,
+            (DType::I8 | DType::U8, _) => self.i8,
+            (_, DTypeKind::SmallFloat) => self.f8,
+            // Wider integers, and what is not multiplied at all, are the work of the units for `f32`.
+            _ => self.f32,
+        };
+        if rate > 0.0 { rate } else { self.f32 }
+    }
+}
+
+/// A system by the name of its device.
+pub(super) fn find(name: &str) -> Option<&'static System> {
+    SYSTEMS.iter().find(|system| system.device.name == name)
 }
 
 /// Bytes from GiB, as PyTorch reports the memory of a device in its messages.
@@ -64,186 +89,218 @@ const V100_RATES: Rates = Rates { f64: 7.8e12, f32: 15.7e12, tf32: 0.0, f16: 125
 
 /// In the order of the alphabet.
 #[rustfmt::skip] // A number a line, with its source.
-pub const DEVICES: &[Device] = &[
-    Device {
-        name: Cow::Borrowed("a100-40g"),
-        memory_bytes: gib(39.39),             // of 40 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 1555e9,      // NVIDIA A100 data sheet (June 2021), 40GB SXM.
-        flops_per_second: A100_RATES,         // NVIDIA A100 data sheet (June 2021).
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink3"),       // NVIDIA DGX A100 data sheet (2020).
-        network: Cow::Borrowed("infiniband-200"), // NVIDIA DGX A100 data sheet (2020).
-        devices_per_adapter: 1,               // the same: eight adapters for compute.
-        most_in_node: 16,                     // Google Cloud a2-megagpu-16g.
+pub const SYSTEMS: &[System] = &[
+    System {
+        device: Device {
+            name: Cow::Borrowed("a100-40g"),
+            memory_bytes: gib(39.39),                   // of 40 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 1555e9,            // NVIDIA A100 data sheet (June 2021), 40GB SXM.
+            flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink3",                                // NVIDIA DGX A100 data sheet (2020).
+        network: "infiniband-200",                      // NVIDIA DGX A100 data sheet (2020).
+        devices_per_adapter: 1,                         // the same: eight adapters for compute.
+        most_in_node: 16,                               // Google Cloud a2-megagpu-16g.
     },
-    Device {
-        name: Cow::Borrowed("a100-40g-pcie"),
-        memory_bytes: gib(39.39),             // of 40 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 1555e9,      // NVIDIA A100 data sheet (June 2021), 40GB PCIe.
-        flops_per_second: A100_RATES,         // NVIDIA A100 data sheet (June 2021).
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("pcie4"),         // NVIDIA A100 data sheet (June 2021); bridges of NVLink join pairs only and are left out.
-        network: Cow::Borrowed("infiniband-200"), // an assumption: one adapter for two devices, as below.
-        devices_per_adapter: 4,               // an assumption: two adapters for eight devices.
-        most_in_node: 8,                      // NVIDIA-certified servers have up to eight.
+    System {
+        device: Device {
+            name: Cow::Borrowed("a100-40g-pcie"),
+            memory_bytes: gib(39.39),                   // of 40 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 1555e9,            // NVIDIA A100 data sheet (June 2021), 40GB PCIe.
+            flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "pcie4",                                  // NVIDIA A100 data sheet (June 2021); bridges of NVLink join pairs only and are left out.
+        network: "infiniband-200",                      // an assumption: one adapter for two devices, as below.
+        devices_per_adapter: 4,                         // an assumption: two adapters for eight devices.
+        most_in_node: 8,                                // NVIDIA-certified servers have up to eight.
     },
-    Device {
-        name: Cow::Borrowed("a100-80g"),
-        memory_bytes: gib(79.15),             // of 80 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 2039e9,      // NVIDIA A100 data sheet (June 2021), 80GB SXM.
-        flops_per_second: A100_RATES,         // NVIDIA A100 data sheet (June 2021).
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink3"),       // NVIDIA DGX A100 data sheet (2020).
-        network: Cow::Borrowed("infiniband-200"), // NVIDIA DGX A100 data sheet (2020).
-        devices_per_adapter: 1,               // the same: eight adapters for compute.
-        most_in_node: 16,                     // as a100-40g.
+    System {
+        device: Device {
+            name: Cow::Borrowed("a100-80g"),
+            memory_bytes: gib(79.15),                   // of 80 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 2039e9,            // NVIDIA A100 data sheet (June 2021), 80GB SXM.
+            flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink3",                                // NVIDIA DGX A100 data sheet (2020).
+        network: "infiniband-200",                      // NVIDIA DGX A100 data sheet (2020).
+        devices_per_adapter: 1,                         // the same: eight adapters for compute.
+        most_in_node: 16,                               // as a100-40g.
     },
-    Device {
-        name: Cow::Borrowed("a100-80g-pcie"),
-        memory_bytes: gib(79.15),             // of 80 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 1935e9,      // NVIDIA A100 data sheet (June 2021), 80GB PCIe.
-        flops_per_second: A100_RATES,         // NVIDIA A100 data sheet (June 2021).
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("pcie4"),         // NVIDIA A100 data sheet (June 2021); bridges left out as above.
-        network: Cow::Borrowed("infiniband-200"), // an assumption, as above.
-        devices_per_adapter: 4,               // an assumption, as above.
-        most_in_node: 8,                      // NVIDIA-certified servers have up to eight.
+    System {
+        device: Device {
+            name: Cow::Borrowed("a100-80g-pcie"),
+            memory_bytes: gib(79.15),                   // of 80 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 1935e9,            // NVIDIA A100 data sheet (June 2021), 80GB PCIe.
+            flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "pcie4",                                  // NVIDIA A100 data sheet (June 2021); bridges left out as above.
+        network: "infiniband-200",                      // an assumption, as above.
+        devices_per_adapter: 4,                         // an assumption, as above.
+        most_in_node: 8,                                // NVIDIA-certified servers have up to eight.
     },
-    Device {
-        name: Cow::Borrowed("b200"),
-        memory_bytes: gib(178.35),            // of 180 GB in DGX B200; PyTorch's total capacity.
-        memory_bytes_per_second: 8e12,        // NVIDIA DGX B200 data sheet (2024): 64 TB/s for eight.
-        // NVIDIA Blackwell architecture technical brief (2024), HGX B200; rates with sparsity are halved.
-        flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1100e12, f16: 2250e12, bf16: 2250e12, f8: 4500e12, i8: 4500e12 },
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink5"),       // NVIDIA DGX B200 data sheet (2024).
-        network: Cow::Borrowed("infiniband-400"), // NVIDIA DGX B200 data sheet (2024).
-        devices_per_adapter: 1,               // the same: eight ports for compute.
-        most_in_node: 8,                      // the same.
+    System {
+        device: Device {
+            name: Cow::Borrowed("b200"),
+            memory_bytes: gib(178.35),                  // of 180 GB in DGX B200; PyTorch's total capacity.
+            memory_bytes_per_second: 8e12,              // NVIDIA DGX B200 data sheet (2024): 64 TB/s for eight.
+            // NVIDIA Blackwell architecture technical brief (2024), HGX B200; rates with sparsity are halved.
+            flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1100e12, f16: 2250e12, bf16: 2250e12, f8: 4500e12, i8: 4500e12 },
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink5",                                // NVIDIA DGX B200 data sheet (2024).
+        network: "infiniband-400",                      // NVIDIA DGX B200 data sheet (2024).
+        devices_per_adapter: 1,                         // the same: eight ports for compute.
+        most_in_node: 8,                                // the same.
     },
-    Device {
-        name: Cow::Borrowed("cpu"),
-        memory_bytes: gib(16.0),              // an assumption: memory of a small machine.
-        memory_bytes_per_second: 20e9,        // DDR4-2666, one channel: 21 GB/s (JEDEC JESD79-4).
-        // An assumption: one core at 3 GHz, two fused products of eight f32 each cycle; half types are converted.
-        flops_per_second: Rates { f64: 48e9, f32: 96e9, tf32: 0.0, f16: 48e9, bf16: 48e9, f8: 0.0, i8: 96e9 },
-        launch_seconds: 1e-6,                 // an assumption: a call and a wake of a thread.
-        link: Cow::Borrowed("memory"),        // devices of a machine are its cores.
-        network: Cow::Borrowed("ethernet-10"), // an assumption.
-        devices_per_adapter: 256,             // a machine has one.
-        most_in_node: 256,                    // an assumption: two sockets of 128 cores.
+    System {
+        device: Device {
+            name: Cow::Borrowed("cpu"),
+            memory_bytes: gib(16.0),                    // an assumption: memory of a small machine.
+            memory_bytes_per_second: 20e9,              // DDR4-2666, one channel: 21 GB/s (JEDEC JESD79-4).
+            // An assumption: one core at 3 GHz, two fused products of eight f32 each cycle; half types are converted.
+            flops_per_second: Rates { f64: 48e9, f32: 96e9, tf32: 0.0, f16: 48e9, bf16: 48e9, f8: 0.0, i8: 96e9 },
+            launch_seconds: 1e-6,                       // an assumption: a call and a wake of a thread.
+        },
+        link: "memory",                                 // devices of a machine are its cores.
+        network: "ethernet-10",                         // an assumption.
+        devices_per_adapter: 256,                       // a machine has one.
+        most_in_node: 256,                              // an assumption: two sockets of 128 cores.
     },
-    Device {
-        name: Cow::Borrowed("gb200"),
-        memory_bytes: gib(184.0),             // of 186 GB; GB200 NVL72 data sheet (2024): 13.4 TB for 72.
-        memory_bytes_per_second: 8e12,        // NVIDIA GB200 NVL72 data sheet (2024): 576 TB/s for 72.
-        // NVIDIA GB200 NVL72 data sheet (2024), divided by 72; rates with sparsity are halved.
-        flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1250e12, f16: 2500e12, bf16: 2500e12, f8: 5000e12, i8: 5000e12 },
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink5"),       // NVIDIA GB200 NVL72 data sheet (2024): one domain of 72.
-        network: Cow::Borrowed("infiniband-400"), // NVIDIA DGX GB200 data sheet (2024): 72 ports of 400 Gb/s.
-        devices_per_adapter: 1,               // the same.
-        most_in_node: 72,                     // the same; a node is what NVLink joins.
+    System {
+        device: Device {
+            name: Cow::Borrowed("gb200"),
+            memory_bytes: gib(184.0),                   // of 186 GB; GB200 NVL72 data sheet (2024): 13.4 TB for 72.
+            memory_bytes_per_second: 8e12,              // NVIDIA GB200 NVL72 data sheet (2024): 576 TB/s for 72.
+            // NVIDIA GB200 NVL72 data sheet (2024), divided by 72; rates with sparsity are halved.
+            flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1250e12, f16: 2500e12, bf16: 2500e12, f8: 5000e12, i8: 5000e12 },
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink5",                                // NVIDIA GB200 NVL72 data sheet (2024): one domain of 72.
+        network: "infiniband-400",                      // NVIDIA DGX GB200 data sheet (2024): 72 ports of 400 Gb/s.
+        devices_per_adapter: 1,                         // the same.
+        most_in_node: 72,                               // the same; a node is what NVLink joins.
     },
-    Device {
-        name: Cow::Borrowed("h100"),
-        memory_bytes: gib(79.1),              // of 80 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 3350e9,      // NVIDIA H100 data sheet (2023), SXM.
-        flops_per_second: H100_RATES,         // see there.
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink4"),       // NVIDIA DGX H100 data sheet (2022).
-        network: Cow::Borrowed("infiniband-400"), // NVIDIA DGX H100 data sheet (2022).
-        devices_per_adapter: 1,               // the same: eight ports for compute.
-        most_in_node: 8,                      // the same.
+    System {
+        device: Device {
+            name: Cow::Borrowed("h100"),
+            memory_bytes: gib(79.1),                    // of 80 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 3350e9,            // NVIDIA H100 data sheet (2023), SXM.
+            flops_per_second: H100_RATES,               // see there.
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink4",                                // NVIDIA DGX H100 data sheet (2022).
+        network: "infiniband-400",                      // NVIDIA DGX H100 data sheet (2022).
+        devices_per_adapter: 1,                         // the same: eight ports for compute.
+        most_in_node: 8,                                // the same.
     },
-    Device {
-        name: Cow::Borrowed("h200"),
-        memory_bytes: gib(139.8),             // of 141 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 4800e9,      // NVIDIA H200 data sheet (2024), SXM.
-        flops_per_second: H100_RATES,         // NVIDIA H200 data sheet (2024): those of H100.
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink4"),       // NVIDIA DGX H200 data sheet (2024).
-        network: Cow::Borrowed("infiniband-400"), // NVIDIA DGX H200 data sheet (2024).
-        devices_per_adapter: 1,               // the same: eight ports for compute.
-        most_in_node: 8,                      // the same.
+    System {
+        device: Device {
+            name: Cow::Borrowed("h200"),
+            memory_bytes: gib(139.8),                   // of 141 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 4800e9,            // NVIDIA H200 data sheet (2024), SXM.
+            flops_per_second: H100_RATES,               // NVIDIA H200 data sheet (2024): those of H100.
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink4",                                // NVIDIA DGX H200 data sheet (2024).
+        network: "infiniband-400",                      // NVIDIA DGX H200 data sheet (2024).
+        devices_per_adapter: 1,                         // the same: eight ports for compute.
+        most_in_node: 8,                                // the same.
     },
-    Device {
-        name: Cow::Borrowed("mi300x"),
-        memory_bytes: gib(191.98),            // of 192 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 5300e9,      // AMD Instinct MI300X data sheet (2023).
-        // AMD Instinct MI300X data sheet (2023), matrix rates, those without sparsity.
-        flops_per_second: Rates { f64: 163.4e12, f32: 163.4e12, tf32: 653.7e12, f16: 1307.4e12, bf16: 1307.4e12, f8: 2614.9e12, i8: 2614.9e12 },
-        launch_seconds: GPU_LAUNCH,           // an assumption: as NVIDIA's.
-        link: Cow::Borrowed("infinity-fabric3"), // AMD Instinct MI300X platform data sheet (2023).
-        network: Cow::Borrowed("infiniband-400"), // the same: eight slots for adapters; 400 Gb/s is an assumption.
-        devices_per_adapter: 1,               // the same.
-        most_in_node: 8,                      // the same.
+    System {
+        device: Device {
+            name: Cow::Borrowed("mi300x"),
+            memory_bytes: gib(191.98),                  // of 192 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 5300e9,            // AMD Instinct MI300X data sheet (2023).
+            // AMD Instinct MI300X data sheet (2023), matrix rates, those without sparsity.
+            flops_per_second: Rates { f64: 163.4e12, f32: 163.4e12, tf32: 653.7e12, f16: 1307.4e12, bf16: 1307.4e12, f8: 2614.9e12, i8: 2614.9e12 },
+            launch_seconds: GPU_LAUNCH,                 // an assumption: as NVIDIA's.
+        },
+        link: "infinity-fabric3",                       // AMD Instinct MI300X platform data sheet (2023).
+        network: "infiniband-400",                      // the same: eight slots for adapters; 400 Gb/s is an assumption.
+        devices_per_adapter: 1,                         // the same.
+        most_in_node: 8,                                // the same.
     },
-    Device {
-        name: Cow::Borrowed("tpu-v3"),
-        memory_bytes: gib(32.0),              // Cloud TPU documentation, v3: 32 GiB a chip, half for each core.
-        memory_bytes_per_second: 900e9,       // Cloud TPU documentation, v3.
-        flops_per_second: tpu_rates(123e12, 0.0), // Cloud TPU documentation, v3.
-        launch_seconds: TPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("ici-v3"),        // Cloud TPU documentation, v3: a torus of two dimensions.
-        network: Cow::Borrowed("dcn-25"),     // see there.
-        devices_per_adapter: 1,               // the rate is for each chip.
-        most_in_node: 1024,                   // Cloud TPU documentation, v3; a node is a slice.
+    System {
+        device: Device {
+            name: Cow::Borrowed("tpu-v3"),
+            memory_bytes: gib(32.0),                    // Cloud TPU documentation, v3: 32 GiB a chip, half for each core.
+            memory_bytes_per_second: 900e9,             // Cloud TPU documentation, v3.
+            flops_per_second: tpu_rates(123e12, 0.0),   // Cloud TPU documentation, v3.
+            launch_seconds: TPU_LAUNCH,                 // see there.
+        },
+        link: "ici-v3",                                 // Cloud TPU documentation, v3: a torus of two dimensions.
+        network: "dcn-25",                              // see there.
+        devices_per_adapter: 1,                         // the rate is for each chip.
+        most_in_node: 1024,                             // Cloud TPU documentation, v3; a node is a slice.
     },
-    Device {
-        name: Cow::Borrowed("tpu-v4"),
-        memory_bytes: gib(32.0),              // Cloud TPU documentation, v4.
-        memory_bytes_per_second: 1200e9,      // Cloud TPU documentation, v4.
-        flops_per_second: tpu_rates(275e12, 275e12), // Cloud TPU documentation, v4: bf16 and int8 alike.
-        launch_seconds: TPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("ici-v4"),        // Cloud TPU documentation, v4: a torus of three dimensions.
-        network: Cow::Borrowed("dcn-25"),     // see there.
-        devices_per_adapter: 1,               // the rate is for each chip.
-        most_in_node: 4096,                   // Cloud TPU documentation, v4; a node is a slice.
+    System {
+        device: Device {
+            name: Cow::Borrowed("tpu-v4"),
+            memory_bytes: gib(32.0),                    // Cloud TPU documentation, v4.
+            memory_bytes_per_second: 1200e9,            // Cloud TPU documentation, v4.
+            flops_per_second: tpu_rates(275e12, 275e12),// Cloud TPU documentation, v4: bf16 and int8 alike.
+            launch_seconds: TPU_LAUNCH,                 // see there.
+        },
+        link: "ici-v4",                                 // Cloud TPU documentation, v4: a torus of three dimensions.
+        network: "dcn-25",                              // see there.
+        devices_per_adapter: 1,                         // the rate is for each chip.
+        most_in_node: 4096,                             // Cloud TPU documentation, v4; a node is a slice.
     },
-    Device {
-        name: Cow::Borrowed("tpu-v5e"),
-        memory_bytes: gib(16.0),              // Cloud TPU documentation, v5e.
-        memory_bytes_per_second: 819e9,       // Cloud TPU documentation, v5e.
-        flops_per_second: tpu_rates(197e12, 393e12), // Cloud TPU documentation, v5e.
-        launch_seconds: TPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("ici-v5e"),       // Cloud TPU documentation, v5e: a torus of two dimensions.
-        network: Cow::Borrowed("dcn-25"),     // Cloud TPU documentation, v5e: 6.4 Tb/s for 256 chips.
-        devices_per_adapter: 1,               // the rate is for each chip.
-        most_in_node: 256,                    // Cloud TPU documentation, v5e; a node is a slice.
+    System {
+        device: Device {
+            name: Cow::Borrowed("tpu-v5e"),
+            memory_bytes: gib(16.0),                    // Cloud TPU documentation, v5e.
+            memory_bytes_per_second: 819e9,             // Cloud TPU documentation, v5e.
+            flops_per_second: tpu_rates(197e12, 393e12),// Cloud TPU documentation, v5e.
+            launch_seconds: TPU_LAUNCH,                 // see there.
+        },
+        link: "ici-v5e",                                // Cloud TPU documentation, v5e: a torus of two dimensions.
+        network: "dcn-25",                              // Cloud TPU documentation, v5e: 6.4 Tb/s for 256 chips.
+        devices_per_adapter: 1,                         // the rate is for each chip.
+        most_in_node: 256,                              // Cloud TPU documentation, v5e; a node is a slice.
     },
-    Device {
-        name: Cow::Borrowed("tpu-v5p"),
-        memory_bytes: gib(95.0),              // Cloud TPU documentation, v5p.
-        memory_bytes_per_second: 2765e9,      // Cloud TPU documentation, v5p.
-        flops_per_second: tpu_rates(459e12, 918e12), // Cloud TPU documentation, v5p.
-        launch_seconds: TPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("ici-v5p"),       // Cloud TPU documentation, v5p: a torus of three dimensions.
-        network: Cow::Borrowed("dcn-50"),     // Cloud TPU documentation, v5p: 50 Gb/s a chip.
-        devices_per_adapter: 1,               // the rate is for each chip.
-        most_in_node: 6144,                   // Cloud TPU documentation, v5p: the largest job; a node is a slice.
+    System {
+        device: Device {
+            name: Cow::Borrowed("tpu-v5p"),
+            memory_bytes: gib(95.0),                    // Cloud TPU documentation, v5p.
+            memory_bytes_per_second: 2765e9,            // Cloud TPU documentation, v5p.
+            flops_per_second: tpu_rates(459e12, 918e12),// Cloud TPU documentation, v5p.
+            launch_seconds: TPU_LAUNCH,                 // see there.
+        },
+        link: "ici-v5p",                                // Cloud TPU documentation, v5p: a torus of three dimensions.
+        network: "dcn-50",                              // Cloud TPU documentation, v5p: 50 Gb/s a chip.
+        devices_per_adapter: 1,                         // the rate is for each chip.
+        most_in_node: 6144,                             // Cloud TPU documentation, v5p: the largest job; a node is a slice.
     },
-    Device {
-        name: Cow::Borrowed("v100-16g"),
-        memory_bytes: gib(15.78),             // of 16 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 900e9,       // NVIDIA V100 data sheet (January 2020), SXM2.
-        flops_per_second: V100_RATES,         // see there.
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink2-cube"),  // NVIDIA DGX-1 data sheet (2017).
-        network: Cow::Borrowed("infiniband-100"), // NVIDIA DGX-1 data sheet (2017).
-        devices_per_adapter: 2,               // the same: four adapters for eight devices.
-        most_in_node: 8,                      // the same.
+    System {
+        device: Device {
+            name: Cow::Borrowed("v100-16g"),
+            memory_bytes: gib(15.78),                   // of 16 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 900e9,             // NVIDIA V100 data sheet (January 2020), SXM2.
+            flops_per_second: V100_RATES,               // see there.
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink2-cube",                           // NVIDIA DGX-1 data sheet (2017).
+        network: "infiniband-100",                      // NVIDIA DGX-1 data sheet (2017).
+        devices_per_adapter: 2,                         // the same: four adapters for eight devices.
+        most_in_node: 8,                                // the same.
     },
-    Device {
-        name: Cow::Borrowed("v100-32g"),
-        memory_bytes: gib(31.75),             // of 32 GB; PyTorch's total capacity.
-        memory_bytes_per_second: 900e9,       // NVIDIA V100 data sheet (January 2020), SXM2.
-        flops_per_second: V100_RATES,         // see there.
-        launch_seconds: GPU_LAUNCH,           // see there.
-        link: Cow::Borrowed("nvlink2-cube"),  // NVIDIA DGX-1 data sheet (2017).
-        network: Cow::Borrowed("infiniband-100"), // NVIDIA DGX-1 data sheet (2017).
-        devices_per_adapter: 2,               // the same: four adapters for eight devices.
-        most_in_node: 8,                      // the same.
+    System {
+        device: Device {
+            name: Cow::Borrowed("v100-32g"),
+            memory_bytes: gib(31.75),                   // of 32 GB; PyTorch's total capacity.
+            memory_bytes_per_second: 900e9,             // NVIDIA V100 data sheet (January 2020), SXM2.
+            flops_per_second: V100_RATES,               // see there.
+            launch_seconds: GPU_LAUNCH,                 // see there.
+        },
+        link: "nvlink2-cube",                           // NVIDIA DGX-1 data sheet (2017).
+        network: "infiniband-100",                      // NVIDIA DGX-1 data sheet (2017).
+        devices_per_adapter: 2,                         // the same: four adapters for eight devices.
+        most_in_node: 8,                                // the same.
     },
 ];
 

@@ -93,7 +93,6 @@ struct LinkChange {
     efficiency: Option<Spanned<Quantity>>,
     start_seconds: Option<Spanned<Quantity>>,
     hop_seconds: Option<Spanned<Quantity>>,
-    bulk_seconds: Option<Spanned<Quantity>>,
     copy_share: Option<Spanned<Quantity>>,
 }
 
@@ -201,7 +200,6 @@ impl LinkChange {
         }
         change(&mut link.start_seconds, self.start_seconds.as_ref(), Unit::Seconds)?;
         change(&mut link.hop_seconds, self.hop_seconds.as_ref(), Unit::Seconds)?;
-        change(&mut link.bulk_seconds, self.bulk_seconds.as_ref(), Unit::Seconds)?;
         change(&mut link.copy_share, self.copy_share.as_ref(), Unit::One)
     }
 

@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 /// What joins devices, or nodes, and what a transfer over it costs.
 ///
-/// A collective takes a start, a time for each hop that its data makes one after another, and the bytes that
-/// pass at the rate of the lanes it has. Short messages carry a flag with each word, which halves the rate;
-/// long ones wait once until both sides are ready, and then have all of it. These are NCCL's protocols LL and
-/// Simple.
+/// A collective takes a start, a time for each hop that its data makes one after another, and the time in which
+/// its bytes pass at the rate of the lanes it has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     pub name: Cow<'static, str>,
@@ -24,10 +22,8 @@ pub struct Link {
     pub start_seconds: f64,
     /// From one device to the next.
     pub hop_seconds: f64,
-    /// Until long messages begin to flow.
-    pub bulk_seconds: f64,
     /// Work on a device's own buffers that hides behind no transfer, in bytes on the link for each byte of a
-    /// reduced buffer.
+    /// buffer that is all-reduced.
     pub copy_share: f64,
 }
 
@@ -80,37 +76,29 @@ struct Costs {
     efficiency: f64,
     start_seconds: f64,
     hop_seconds: f64,
-    bulk_seconds: f64,
     copy_share: f64,
 }
 
 /// Fitted by `tools/links.rs` to all-reduces of two to eight A100 (`tests/cluster/nccl_all_reduce.csv`). Later
 /// generations of NVLink have other rates; that the rest is alike is an assumption.
-const NVSWITCH: Costs =
-    Costs { efficiency: 0.977, start_seconds: 40e-6, hop_seconds: 3e-6, bulk_seconds: 10e-6, copy_share: 0.485 };
+const NVSWITCH: Costs = Costs { efficiency: 0.939, start_seconds: 34.2e-6, hop_seconds: 4.14e-6, copy_share: 0.467 };
 /// Fitted likewise to two to eight V100 in a cube.
-const CUBE: Costs =
-    Costs { efficiency: 0.9, start_seconds: 40e-6, hop_seconds: 1e-6, bulk_seconds: 10e-6, copy_share: 0.0 };
+const CUBE: Costs = Costs { efficiency: 0.97, start_seconds: 22.1e-6, hop_seconds: 5.63e-6, copy_share: 0.073 };
 /// AMD, "Understanding RCCL bandwidth and xGMI performance on MI300X" (2025): 48 of 64 GB/s a link are left to
 /// data. Latencies are assumed to be those of NVLink.
 const XGMI: Costs = Costs { efficiency: 0.75, copy_share: 0.0, ..NVSWITCH };
 /// "How to Scale Your Model" (2025), on TPUs: 45 of 50 GB/s a link are reached, and a hop takes about 1 µs.
-const ICI: Costs =
-    Costs { efficiency: 0.9, start_seconds: 1e-6, hop_seconds: 1e-6, bulk_seconds: 0.0, copy_share: 0.0 };
-/// NCCL 2.20, graph/tuning.cc: hops of 2.7 µs in LL and 14 µs in Simple over a network. That 0.9 of the rate is
-/// reached is what nccl-tests commonly report on InfiniBand.
-const INFINIBAND: Costs =
-    Costs { efficiency: 0.9, start_seconds: 20e-6, hop_seconds: 5e-6, bulk_seconds: 20e-6, copy_share: 0.0 };
+const ICI: Costs = Costs { efficiency: 0.9, start_seconds: 1e-6, hop_seconds: 1e-6, copy_share: 0.0 };
+/// NCCL 2.20, graph/tuning.cc: a hop of a ring over a network takes 14 µs. That a start is as within a node, and
+/// that 0.9 of the rate is reached, are assumptions.
+const INFINIBAND: Costs = Costs { efficiency: 0.9, start_seconds: 34e-6, hop_seconds: 14e-6, copy_share: 0.0 };
 /// An assumption: TCP loses more of the rate than InfiniBand, and a hop goes through the kernels of two systems.
-const ETHERNET: Costs =
-    Costs { efficiency: 0.8, start_seconds: 50e-6, hop_seconds: 20e-6, bulk_seconds: 50e-6, copy_share: 0.0 };
-/// NCCL 2.20, graph/tuning.cc: hops of 1 µs in LL and 5.7 µs in Simple. An assumption: packets of 256 bytes and
+const ETHERNET: Costs = Costs { efficiency: 0.8, start_seconds: 34e-6, hop_seconds: 30e-6, copy_share: 0.0 };
+/// NCCL 2.20, graph/tuning.cc: a hop of a ring over PCIe takes 5.7 µs. An assumption: packets of 256 bytes and
 /// root complexes leave three quarters of the rate.
-const PCIE: Costs =
-    Costs { efficiency: 0.75, start_seconds: 40e-6, hop_seconds: 2e-6, bulk_seconds: 10e-6, copy_share: 0.0 };
+const PCIE: Costs = Costs { efficiency: 0.75, start_seconds: 34e-6, hop_seconds: 5.7e-6, copy_share: 0.0 };
 /// An assumption: each byte is written by one core and read by another.
-const MEMORY: Costs =
-    Costs { efficiency: 0.5, start_seconds: 20e-6, hop_seconds: 5e-6, bulk_seconds: 0.0, copy_share: 0.0 };
+const MEMORY: Costs = Costs { efficiency: 0.5, start_seconds: 20e-6, hop_seconds: 5e-6, copy_share: 0.0 };
 
 const fn link(name: &'static str, wiring: Wiring, lanes: usize, bytes_per_second: f64, costs: Costs) -> Link {
     Link {
@@ -122,7 +110,6 @@ const fn link(name: &'static str, wiring: Wiring, lanes: usize, bytes_per_second
         efficiency: costs.efficiency,
         start_seconds: costs.start_seconds,
         hop_seconds: costs.hop_seconds,
-        bulk_seconds: costs.bulk_seconds,
         copy_share: costs.copy_share,
     }
 }

@@ -13,7 +13,7 @@ mod print;
 mod quantity;
 
 pub use collective::{Algorithm, Collective, Estimate, estimate};
-pub use devices::{DEVICES, Device, Rates};
+pub use devices::{Device, Rates, SYSTEMS, System};
 pub use file::parse_file;
 pub use group::{Group, Span};
 pub use links::{LINKS, Link, Wiring};

@@ -1,7 +1,7 @@
 //! Names of clusters: `8xh100`, `4x8xa100-80g`.
 
 use super::group::torus_axes;
-use super::{Cluster, ClusterError, DEVICES, Device, Link, Nodes, Wiring, devices, links};
+use super::{Cluster, ClusterError, Link, Nodes, SYSTEMS, System, Wiring, devices, links};
 
 /// The most devices that a cluster may have: beyond any that was built, and far from where numbers overflow.
 const MAXIMUM_DEVICES: usize = 1 << 20;
@@ -13,7 +13,7 @@ pub fn parse(name: &str) -> Result<Cluster, ClusterError> {
     };
     let (counts, device_name) = split_counts(name);
     let start = name.len() - device_name.len();
-    let Some(device) = devices::find(device_name) else {
+    let Some(system) = devices::find(device_name) else {
         let message = format!("there is no device `{device_name}`");
         return refuse(start..name.len(), message, format!("there are {}", device_names(device_name)));
     };
@@ -29,7 +29,7 @@ pub fn parse(name: &str) -> Result<Cluster, ClusterError> {
     if nodes == 0 || per_node == 0 {
         return refuse(0..start, format!("`{name}` has no devices"), "give numbers from 1 on".to_owned());
     }
-    let most = device.most_in_node;
+    let most = system.most_in_node;
     if per_node > most {
         let message = format!("a node has at most {most} of `{device_name}`, not {per_node}");
         let nodes = nodes.saturating_mul(per_node.div_ceil(most));
@@ -39,7 +39,7 @@ pub fn parse(name: &str) -> Result<Cluster, ClusterError> {
         let message = format!("`{name}` has more devices than {MAXIMUM_DEVICES}, the most that a cluster may have");
         return refuse(0..start, message, "give fewer nodes".to_owned());
     }
-    Ok(build(name, nodes, per_node, device))
+    Ok(build(name, nodes, per_node, system))
 }
 
 /// The numbers before a device's name, and that name. Names may have the letter `x` too.
@@ -59,20 +59,18 @@ fn split_counts(name: &str) -> (Vec<usize>, &str) {
 /// The devices whose names begin alike, or all.
 fn device_names(name: &str) -> String {
     let family = name.split('-').next().unwrap_or(name);
-    let alike = |device: &&Device| !family.is_empty() && device.name.starts_with(family);
-    let mut names: Vec<&str> = DEVICES.iter().filter(alike).map(|device| &*device.name).collect();
-    if names.is_empty() {
-        names = DEVICES.iter().map(|device| &*device.name).collect();
-    }
-    names.join(", ")
+    let all: Vec<&str> = SYSTEMS.iter().map(|system| &*system.device.name).collect();
+    let alike: Vec<&str> = all.iter().copied().filter(|name| !family.is_empty() && name.starts_with(family)).collect();
+    if alike.is_empty() { all.join(", ") } else { alike.join(", ") }
 }
 
-fn build(name: &str, count: usize, devices: usize, device: &Device) -> Cluster {
-    let link = wired(links::find(&device.link).unwrap_or(&links::LINKS[0]).clone(), devices);
-    let network = links::find(&device.network).unwrap_or(&links::LINKS[0]).clone();
-    let adapters = devices.div_ceil(device.devices_per_adapter.max(1));
-    let nodes = Nodes { count, devices, device: device.clone(), link, adapters };
-    Cluster { name: name.to_owned(), nodes: vec![nodes], network }
+fn build(name: &str, count: usize, devices: usize, system: &System) -> Cluster {
+    // A test holds the table to names of links that there are.
+    let find = |name| links::find(name).unwrap_or(&links::LINKS[0]).clone();
+    let link = wired(find(system.link), devices);
+    let adapters = devices.div_ceil(system.devices_per_adapter.max(1));
+    let nodes = Nodes { count, devices, device: system.device.clone(), link, adapters };
+    Cluster { name: name.to_owned(), nodes: vec![nodes], network: find(system.network) }
 }
 
 /// A link for so many devices of a node: a torus gets its axes.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Cluster, Device, Link, Wiring};
+use super::{Cluster, Device, Link, Wiring, devices};
 
 impl Cluster {
     /// A file from which [`parse_file`](super::parse_file) reads the same cluster, with every number in it.
@@ -17,9 +17,10 @@ impl Cluster {
 fn write_cluster(text: &mut String, cluster: &Cluster) -> fmt::Result {
     writeln!(text, "name = {}", quoted(&cluster.name))?;
     for nodes in &cluster.nodes {
-        // A device of somebody's own begins as any device; all its numbers follow.
-        let known = super::devices::find(&nodes.device.name).is_some_and(|known| nodes.devices <= known.most_in_node);
-        let base = if known { &*nodes.device.name } else { "tpu-v5p" };
+        // A device of somebody's own begins as one that has so many in a node; all its numbers follow.
+        let names = [&*nodes.device.name, "cpu", "tpu-v5p"];
+        let fits = |name: &&str| devices::find(name).is_some_and(|system| nodes.devices <= system.most_in_node);
+        let base = names.into_iter().find(fits).unwrap_or("tpu-v5p");
         writeln!(text, "\n[[nodes]]\nbase = \"{}x{}x{base}\"", nodes.count, nodes.devices)?;
         writeln!(text, "adapters = {}", nodes.adapters)?;
         writeln!(text, "\n[nodes.device]")?;
@@ -62,7 +63,6 @@ fn write_link(text: &mut String, link: &Link) -> fmt::Result {
         ("efficiency", link.efficiency),
         ("start_seconds", link.start_seconds),
         ("hop_seconds", link.hop_seconds),
-        ("bulk_seconds", link.bulk_seconds),
         ("copy_share", link.copy_share),
     ] {
         writeln!(text, "{key} = {}", number(value))?;
