@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cluster;
 use crate::error::{Answer, Error};
 use crate::output;
-use crate::table::{Table, count, duration, size, terminal_width};
+use crate::table::{Table, count, counted, duration, size, terminal_width};
 
 /// List the devices and links that clusters are made of, or show all of one cluster
 #[derive(Debug, Args)]
@@ -55,8 +55,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 
 fn catalog_text() -> String {
     let width = terminal_width();
-    let mut devices = Table::new(&["device", "memory", "GB/s", "bf16", "f16", "f32", "a node", "link", "network"]);
-    for System { device, link, network, most_in_node, .. } in SYSTEMS {
+    let mut devices = Table::new(&["device", "memory", "GB/s", "bf16", "f16", "f32", "a node", "link"]);
+    for System { device, link, most_in_node, .. } in SYSTEMS {
         let rates = &device.flops_per_second;
         devices.row([
             device.name.to_string(),
@@ -67,7 +67,6 @@ fn catalog_text() -> String {
             teraflops(rates.f32),
             count(*most_in_node),
             (*link).to_owned(),
-            (*network).to_owned(),
         ]);
     }
     let mut links = Table::new(&["link", "wiring", "lanes", "GB/s a lane", "efficiency", "start", "hop"]).with_words(2);
@@ -82,8 +81,9 @@ fn catalog_text() -> String {
             duration(link.hop_seconds),
         ]);
     }
-    let note = "Rates are dense, in TFLOP/s. `a node` is the most devices that a node has. A cluster is named by\n\
-                nodes, devices of a node and the device: `8xh100`, `4x8xa100-80g`.";
+    let note = "Rates are dense, in TFLOP/s; `a node` is the most devices that a node has.\n\
+                A cluster is named by nodes, devices of a node and the device: `8xh100`,\n\
+                `4x8xa100-80g`.";
     format!("{}\n{note}\n\n{}", devices.render(width), links.render(width))
 }
 
@@ -92,7 +92,8 @@ fn teraflops(rate: f64) -> String {
     match rate / 1e12 {
         0.0 => String::new(),
         rate if rate >= 99.5 => count(rate.round() as usize),
-        rate => format!("{rate:.1}"),
+        rate if rate >= 1.0 => format!("{rate:.1}"),
+        rate => format!("{rate:.2}"),
     }
 }
 
@@ -123,7 +124,12 @@ fn cluster_text(cluster: &Cluster) -> String {
             times.row([name.to_owned(), count(group.devices()), first, second, third, by]);
         }
     }
-    let title = format!("{}: {} devices in {} nodes", cluster.name, cluster.devices(), cluster.node_count());
+    let title = format!(
+        "{}: {} in {}",
+        cluster.name,
+        counted(cluster.devices(), "device"),
+        counted(cluster.node_count(), "node")
+    );
     format!("{title}\n\n{}\n{network}\n\n{}", parts.render(width), times.render(width))
 }
 

@@ -81,6 +81,17 @@ fn nodes_may_differ() {
 }
 
 #[test]
+fn files_of_the_guide_are_good() {
+    let guide = include_str!("../../../docs/guides/clusters.md");
+    let files: Vec<&str> = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(files.len(), 3);
+    for file in files {
+        assert!(parse_file(file).is_ok(), "{file}: {:?}", parse_file(file));
+    }
+    assert_eq!(parse("256xtpu-v5e").expect("a known cluster").nodes[0].link.axes, [16, 16]);
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_place() {
     let names = ["8xh10", "a100", "16xh100", "2x3x4xh100", "0xh100", "999999999999999999999x8xh100", "x", ""];
     let files = [
@@ -202,10 +213,12 @@ fn algorithms_are_chosen_by_size_and_place() {
     check("8x8xa100-80g", &[(8, 8)], 1 << 30, Algorithm::Ring);
     check("64xtpu-v4", &[(64, 1)], 1 << 20, Algorithm::Torus);
     check("2x64xtpu-v4", &[(128, 1)], 1 << 20, Algorithm::Hierarchical);
+    // Four slow adapters for eight devices: better that each node sends one sum.
+    check("8x8xv100-16g", &[(64, 1)], 1 << 30, Algorithm::Hierarchical);
 }
 
-/// Sixty-four V100 with one slow adapter a node: a ring in which each node hands everything on, against nodes
-/// that hand on one sum. With groups that hold two devices of each node, four at once share the adapter.
+/// Sixty-four V100 with one slow adapter a node: groups of one device of each node, eight at once, have an eighth
+/// of it each.
 #[test]
 fn groups_at_once_share_adapters() {
     let text = "base = \"8x8xv100-16g\"\nadapters = 1\nnetwork.base = \"ethernet-25\"";
