@@ -213,8 +213,20 @@ fn algorithms_are_chosen_by_size_and_place() {
     check("8x8xa100-80g", &[(8, 8)], 1 << 30, Algorithm::Ring);
     check("64xtpu-v4", &[(64, 1)], 1 << 20, Algorithm::Torus);
     check("2x64xtpu-v4", &[(128, 1)], 1 << 20, Algorithm::Hierarchical);
-    // Four slow adapters for eight devices: better that each node sends one sum.
-    check("8x8xv100-16g", &[(64, 1)], 1 << 30, Algorithm::Hierarchical);
+}
+
+#[test]
+fn sums_are_made_within_nodes_where_the_network_is_slow() {
+    let text = "base = \"8x8xv100-16g\"\nadapters = 1\nnetwork.base = \"ethernet-25\"";
+    let cluster = parse_file(text).expect("a good file");
+    for collective in [Collective::AllGather, Collective::AllReduce, Collective::ReduceScatter] {
+        let found = estimate(&cluster, collective, &Group::whole(&cluster), 1 << 30);
+        assert_eq!(found.algorithm, Algorithm::Hierarchical);
+        // A ring over all devices sends 63 of 64 parts out of each node, instead of seven of eight.
+        let rounds = if collective == Collective::AllReduce { 2.0 } else { 1.0 };
+        let ring = rounds * 63.0 / 64.0 * f64::from(1 << 30) / cluster.network.lane_bytes_per_second();
+        assert!(found.seconds < 0.95 * ring, "{collective:?}: {found:?}, a ring {ring}");
+    }
 }
 
 /// Sixty-four V100 with one slow adapter a node: groups of one device of each node, eight at once, have an eighth

@@ -4,6 +4,8 @@
 //! mean of the logarithms' distances falls. That mean treats twice and half as fast alike, and single odd
 //! measurements move it little.
 
+#![expect(clippy::print_stdout, reason = "a tool tells its findings")]
+
 #[path = "../tests/measured/mod.rs"]
 mod measured;
 

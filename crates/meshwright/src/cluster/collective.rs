@@ -167,22 +167,27 @@ impl Place<'_> {
         passage.seconds() + inside * self.nodes.link.hop_seconds
     }
 
-    /// A chain through the devices of each node, and two binary trees over the nodes: all data go up and down.
+    /// Two binary trees over the nodes, or over the devices of one node: all data go up and down. Nodes of
+    /// several devices are chains.
     fn tree(&self, bytes: f64) -> f64 {
         let Group { in_node, nodes, at_once, .. } = *self.group;
-        let depth = f64::from(usize::BITS - (nodes.max(1) - 1).leading_zeros());
-        let chain = 2.0 * (in_node as f64 - 1.0);
-        let link = if nodes > 1 { self.network } else { &self.nodes.link };
+        let inside = &self.nodes.link;
         if nodes == 1 {
-            // Within a node the devices themselves are the leaves.
-            let depth = f64::from(usize::BITS - (in_node - 1).leading_zeros());
-            let bytes_per_second = link.group_bytes_per_second(in_node);
-            return Passage { link, hops: 2.0 * depth, bytes: (2.0 + link.copy_share) * bytes, bytes_per_second }
-                .seconds();
+            let passage = Passage {
+                link: inside,
+                hops: 2.0 * depth(in_node),
+                bytes: (2.0 + inside.copy_share) * bytes,
+                bytes_per_second: inside.group_bytes_per_second(in_node),
+            };
+            return passage.seconds();
         }
-        let bytes_per_second = self.crossing_rate(in_node, at_once);
-        let passage = Passage { link, hops: 2.0 * depth, bytes: 2.0 * bytes, bytes_per_second };
-        passage.seconds() + chain * self.nodes.link.hop_seconds
+        let passage = Passage {
+            link: self.network,
+            hops: 2.0 * depth(nodes),
+            bytes: 2.0 * bytes,
+            bytes_per_second: self.crossing_rate(in_node, at_once),
+        };
+        passage.seconds() + 2.0 * (in_node as f64 - 1.0) * inside.hop_seconds
     }
 
     /// Each node first makes or last spreads pieces, one for each of its devices; between nodes, devices in the
@@ -299,6 +304,11 @@ impl Place<'_> {
         });
         shares.fold(0.0, f64::max)
     }
+}
+
+/// Levels of a binary tree below its root.
+fn depth(leaves: usize) -> f64 {
+    f64::from(leaves.max(1).next_power_of_two().trailing_zeros())
 }
 
 /// What each device sends, in shares of the value.
