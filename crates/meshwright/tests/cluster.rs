@@ -109,6 +109,7 @@ fn what_is_wrong_is_told_with_its_place() {
         "base = \"8xh100\"\n[network]\nbase = \"infiniband\"",
         "base = \"8xh100\"\nadapters = 0.5",
         "base = \"8xh100\"\n[[nodes]]\nbase = \"8xh100\"",
+        "base = \"\\u0038xé100é\"",
         "base = 8",
         "base = ",
     ];

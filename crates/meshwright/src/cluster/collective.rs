@@ -292,7 +292,9 @@ impl Place<'_> {
             let ways = if span.is_closed { 2.0 } else { 1.0 };
             ways / span.shared as f64
         });
-        lanes.sum::<f64>() * self.nodes.link.lane_bytes_per_second()
+        // Nobody said where a group lies that has no spans: it has one lane.
+        let lanes = if self.group.spans.is_empty() { 1.0 } else { lanes.sum() };
+        lanes * self.nodes.link.lane_bytes_per_second()
     }
 
     /// What the busiest link of an axis carries when everybody sends to everybody, in shares of a device's

@@ -85,6 +85,7 @@ const A100_RATES: Rates =
 const H100_RATES: Rates =
     Rates { f64: 67e12, f32: 67e12, tf32: 494.7e12, f16: 989.4e12, bf16: 989.4e12, f8: 1978.9e12, i8: 1978.9e12 };
 /// NVIDIA V100 data sheet (January 2020), column SXM2; no bf16, so that products of it are done in f32.
+/// The rate of i8 is that of its instruction for four products (DP4A): four times f32.
 const V100_RATES: Rates = Rates { f64: 7.8e12, f32: 15.7e12, tf32: 0.0, f16: 125e12, bf16: 0.0, f8: 0.0, i8: 62.8e12 };
 
 /// In the order of the alphabet.
@@ -112,7 +113,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
         },
         link: "pcie4",                                  // NVIDIA A100 data sheet (June 2021); bridges of NVLink join pairs only and are left out.
-        network: "infiniband-200",                      // an assumption: one adapter for two devices, as below.
+        network: "infiniband-200",                      // an assumption.
         devices_per_adapter: 4,                         // an assumption: two adapters for eight devices.
         most_in_node: 8,                                // NVIDIA-certified servers have up to eight.
     },

@@ -104,9 +104,13 @@ fn refuse<T>(
     Err(ClusterError { span, message: message.into(), hint: Some(hint.into()) })
 }
 
-/// A cluster by its name. Errors point into the name where it stands, behind its quote.
+/// A cluster by its name. Errors point into the name where it stands, behind its quote; at all of it where it is
+/// not written letter by letter.
 fn named(base: &Spanned<String>) -> Result<Cluster, ClusterError> {
     parse(base.get_ref()).map_err(|error| {
+        if base.span().len() != base.get_ref().len() + 2 {
+            return ClusterError { span: base.span(), ..error };
+        }
         let start = base.span().start + 1;
         ClusterError { span: start + error.span.start..start + error.span.end, ..error }
     })
