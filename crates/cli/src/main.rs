@@ -1,5 +1,6 @@
 //! The `meshwright` command.
 
+mod clusters;
 mod inspect;
 mod models;
 mod partition;
@@ -9,6 +10,7 @@ mod run;
 mod solve;
 mod verify;
 
+mod cluster;
 mod model;
 mod schedule;
 
@@ -40,6 +42,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Clusters(clusters::Arguments),
     Inspect(inspect::Arguments),
     Models(models::Arguments),
     Partition(partition::Arguments),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::finish(&error),
     };
     error::finish(match command {
+        Command::Clusters(arguments) => clusters::execute(&arguments),
         Command::Inspect(arguments) => inspect::execute(&arguments),
         Command::Models(arguments) => models::execute(&arguments),
         Command::Partition(arguments) => partition::execute(&arguments),

@@ -9,6 +9,8 @@ pub mod import;
 
 pub mod models;
 
+pub mod cluster;
+
 pub mod profile;
 
 pub mod shard;

@@ -1,0 +1,88 @@
+//! Clusters: devices, the links between them, and how long collectives take over those.
+//!
+//! `devices.rs` and `links.rs` are tables of what there is, each number with its source. `parse.rs` reads
+//! names such as `4x8xh100`, `file.rs` files that change a named cluster, and `collective.rs` has the times.
+
+mod collective;
+mod devices;
+mod file;
+mod group;
+mod links;
+mod parse;
+mod print;
+mod quantity;
+
+pub use collective::{Algorithm, Collective, Estimate, estimate};
+pub use devices::{Device, Rates, SYSTEMS, System};
+pub use file::parse_file;
+pub use group::{Group, Span};
+pub use links::{LINKS, Link, Wiring};
+pub use parse::parse;
+
+/// Nodes of devices, and what is between the nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    pub name: String,
+    /// Nodes in the order of their devices' numbers. Nodes alike share an entry; a cluster of one kind has one.
+    pub nodes: Vec<Nodes>,
+    /// What joins the nodes: the rate is that of one adapter.
+    pub network: Link,
+}
+
+/// Nodes that are alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nodes {
+    pub count: usize,
+    /// Devices of each node.
+    pub devices: usize,
+    pub device: Device,
+    /// What joins the devices of a node.
+    pub link: Link,
+    /// Network adapters of each node.
+    pub adapters: usize,
+}
+
+impl Cluster {
+    /// Devices of all nodes.
+    pub fn devices(&self) -> usize {
+        self.nodes.iter().map(|nodes| nodes.count * nodes.devices).sum()
+    }
+
+    pub fn node_count(&self) -> usize {
+        self.nodes.iter().map(|nodes| nodes.count).sum()
+    }
+
+    /// Devices of the smallest node. Groups that cross nodes have as many devices in each.
+    pub fn devices_per_node(&self) -> usize {
+        self.nodes.iter().map(|nodes| nodes.devices).min().unwrap_or(1)
+    }
+
+    /// The memory that every device has: a program is the same for all devices of its mesh.
+    pub fn memory_bytes(&self) -> usize {
+        self.nodes.iter().map(|nodes| nodes.device.memory_bytes).min().unwrap_or(0)
+    }
+
+    /// Some of the nodes as a cluster of their own, such as those of one stage of a pipeline.
+    pub fn part(&self, first: usize, count: usize) -> Cluster {
+        let mut nodes = Vec::new();
+        let mut before = 0;
+        for entry in &self.nodes {
+            let from = first.clamp(before, before + entry.count);
+            let until = (first + count).clamp(before, before + entry.count);
+            if until > from {
+                nodes.push(Nodes { count: until - from, ..entry.clone() });
+            }
+            before += entry.count;
+        }
+        Cluster { name: self.name.clone(), nodes, network: self.network.clone() }
+    }
+}
+
+/// What is wrong with the name or the file of a cluster, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterError {
+    /// Bytes of the text.
+    pub span: std::ops::Range<usize>,
+    pub message: String,
+    pub hint: Option<String>,
+}
