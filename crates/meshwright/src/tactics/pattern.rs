@@ -40,9 +40,9 @@ impl Pattern {
     pub fn instance(&self, scope: &str) -> Option<String> {
         let parts = scope_parts(scope);
         let length = (1..=parts.len()).find(|&length| matches_parts(&self.parts, &parts[..length]))?;
-        let is_number = |part: &&str| part.parse::<usize>().is_ok();
         // Blocks of a group have two numbers.
-        let first = parts.iter().position(|part| is_number(part)).unwrap_or(parts.len());
+        let is_number = |part: &&str| part.parse::<usize>().is_ok();
+        let first = parts.iter().take_while(|part| !is_number(part)).count();
         let numbers = parts[first..].iter().take_while(|part| is_number(part)).count();
         let end = if numbers == 0 { 0 } else { first + numbers };
         Some(parts[..length.max(end)].join("/"))
