@@ -142,7 +142,7 @@ fn check_program(program: &Program) -> Result<(), Error> {
     if processes > 1 {
         return Err(Error::new(format!("the model is already written for {} processes", count(processes))).hint(hint));
     }
-    match program.ops.iter().find(|(_, operation)| is_collective(&operation.op)) {
+    match program.ops.iter().find(|(_, operation)| is_local(&operation.op)) {
         Some((_, operation)) => {
             let place = place(program, operation.location).map(|place| format!(" at {place}")).unwrap_or_default();
             let name = operation.op.name();
@@ -153,16 +153,7 @@ fn check_program(program: &Program) -> Result<(), Error> {
     }
 }
 
-fn is_collective(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::AllGather(_)
-            | Op::AllReduce(_)
-            | Op::AllToAll(_)
-            | Op::CollectiveBroadcast(_)
-            | Op::CollectivePermute(_)
-            | Op::PartitionId
-            | Op::ReduceScatter(_)
-            | Op::ReplicaId
-    )
+/// Whether an op means something only among several processes.
+fn is_local(op: &Op) -> bool {
+    op.is_collective() || matches!(op, Op::PartitionId | Op::ReplicaId)
 }

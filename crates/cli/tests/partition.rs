@@ -1,28 +1,34 @@
 //! The JSON that other programs read.
 
-use std::process::Command;
+mod json;
 
+use json::{check_keys, printed};
 use serde_json::Value;
 
 fn run(arguments: &[&str], tactics: &str) -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/partition.in/");
-    let output = Command::new(env!("CARGO_BIN_EXE_meshwright"))
-        .args(arguments)
-        .args(["--set", "layers=2", "--set", "hidden=16", "--set", "heads=4", "--set", "kv_heads=4", "--set", "ffn=32"])
-        .args(["--set", "seq=8", "--set", "vocab=32", "--set", "batch=8", "--json"])
-        .args(["--tactics", &format!("{path}{tactics}")])
-        .output()
-        .expect("the command runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("standard output is JSON")
+    let tactics = format!("{path}{tactics}");
+    printed(&[arguments, &SMALL[..], &["--json", "--tactics", &tactics]].concat())
 }
 
-#[track_caller]
-fn check_keys(object: &Value, keys: &[&str]) {
-    for key in keys {
-        assert!(object.get(key).is_some(), "`{key}` is missing in {object:#}");
-    }
-}
+const SMALL: [&str; 16] = [
+    "--set",
+    "layers=2",
+    "--set",
+    "hidden=16",
+    "--set",
+    "heads=4",
+    "--set",
+    "kv_heads=4",
+    "--set",
+    "ffn=32",
+    "--set",
+    "seq=8",
+    "--set",
+    "vocab=32",
+    "--set",
+    "batch=8",
+];
 
 #[test]
 fn partition_has_the_keys_that_others_read() {

@@ -1,7 +1,8 @@
 //! The JSON that other programs read.
 
-use std::process::Command;
+mod json;
 
+use json::{check_keys, printed};
 use serde_json::Value;
 
 const GPT: [&str; 14] = [
@@ -22,21 +23,7 @@ const GPT: [&str; 14] = [
 ];
 
 fn run(arguments: &[&str]) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_meshwright"))
-        .args(["profile", "gpt2", "--json"])
-        .args(GPT)
-        .args(arguments)
-        .output()
-        .expect("the command runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("standard output is JSON")
-}
-
-#[track_caller]
-fn check_keys(object: &Value, keys: &[&str]) {
-    for key in keys {
-        assert!(object.get(key).is_some(), "`{key}` is missing in {object:#}");
-    }
+    printed(&[&["profile", "gpt2", "--json"], &GPT[..], arguments].concat())
 }
 
 fn number(object: &Value, key: &str) -> f64 {

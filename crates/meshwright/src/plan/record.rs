@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::tape::{Fixed, Last, Outcome, Tape, Taped};
 use crate::profile::{OpRecord, Profile, ScheduledKernel, schedule};
-use crate::program::{Group, Id, Op, OpId, Phase, Program, Recomputation, ValueId, recompute};
+use crate::program::{Group, Id, Op, OpId, Phase, Program, Recomputation, ValueId, is_pure, recompute};
 
 /// A program with its tape.
 #[derive(Debug)]
@@ -299,18 +299,7 @@ fn operations(program: &Program, records: &[OpRecord], op: OpId) -> f64 {
 
 /// Whether an op makes the same again, for no more than it costs to compute.
 fn may_run_again(op: &Op) -> bool {
-    let is_collective = matches!(
-        op,
-        Op::AllGather(_)
-            | Op::AllReduce(_)
-            | Op::AllToAll(_)
-            | Op::CollectiveBroadcast(_)
-            | Op::CollectivePermute(_)
-            | Op::ReduceScatter(_)
-    );
-    !op.has_side_effect()
-        && !is_collective
-        && !matches!(op, Op::CustomCall(_) | Op::OptimizationBarrier | Op::Rng { .. })
+    is_pure(op) && !op.is_collective()
 }
 
 /// What it takes to compute a value, which may be in memory itself, of those in memory that `is_read` names.

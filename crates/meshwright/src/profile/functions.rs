@@ -1,6 +1,6 @@
 //! What engines that run op by op have whole: functions that programs write out in small ops.
 
-use crate::program::Location;
+use crate::program::{Location, bare};
 
 /// A function, known by the scope that its ops stand in.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,10 +75,8 @@ pub(super) fn function(name: &str) -> Option<&'static Function> {
 /// The function that an op is part of, and the path of its scope, where there is one: the innermost scope
 /// around the op is called as it is.
 pub(super) fn function_of(location: &Location) -> Option<(&'static Function, String)> {
-    // Tracing and differentiation put words around names: `transpose(jvp(gelu))`.
-    let bare = |part: &'_ str| part.rsplit('(').next().unwrap_or(part).trim_end_matches(')').to_owned();
     let (scope, _) = location.scope.rsplit_once('/')?;
-    let path: Vec<String> = scope.split('/').map(bare).collect();
+    let path: Vec<&str> = scope.split('/').map(bare).collect();
     Some((function(path.last()?)?, path.join("/")))
 }
 

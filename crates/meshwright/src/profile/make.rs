@@ -1,13 +1,13 @@
 //! The graph of a region, with what XLA makes of ops before it fuses them: equal ops once, operands in the
 //! order that kernels want, quotients as products.
 
-use std::hash::{Hash, Hasher};
-
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, is_flat_product, kind};
-use crate::program::{Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, ValueId};
+use crate::program::{
+    Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, ValueId, is_pure, twin_key,
+};
 
 pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
     let content = &program.regions[region];
@@ -75,7 +75,7 @@ impl Maker<'_> {
         } else {
             self.program.outer_reads(op).into_iter().map(|value| self.node(value)).collect()
         };
-        let key = key(&operation.op, &operands);
+        let key = twin_key(&operation.op, &operands);
         let twin = self
             .twins
             .get(&key)
@@ -100,9 +100,8 @@ impl Maker<'_> {
         let Some(other) = self.nodes[node].op else { return false };
         let (left, right) = (&self.program.ops[other], &self.program.ops[op]);
         let region = |op: &Operation| op.regions.first().and_then(|&region| self.program.applied_binary(region));
-        let is_pure = !matches!(left.op, Op::CustomCall(_) | Op::Opaque(_) | Op::OptimizationBarrier | Op::Rng { .. });
         let is_function = left.regions.is_empty() || region(left).is_some() && region(left) == region(right);
-        is_pure && is_function && self.inputs[node][..] == *operands && left.op == right.op
+        is_pure(&left.op) && is_function && self.inputs[node][..] == *operands && left.op == right.op
     }
 
     fn make(&mut self, op: OpId, operands: &[NodeId]) -> NodeId {
@@ -274,15 +273,4 @@ impl Maker<'_> {
 
 fn is_features_last(batch: usize, spatial: &[usize], feature: usize) -> bool {
     batch == 0 && feature == spatial.len() + 1 && spatial.iter().enumerate().all(|(at, &dim)| dim == at + 1)
-}
-
-/// Equal for ops that could be the same.
-fn key(op: &Op, operands: &[NodeId]) -> u64 {
-    let mut hasher = FxHasher::default();
-    std::mem::discriminant(op).hash(&mut hasher);
-    operands.hash(&mut hasher);
-    if let Op::Constant(literal) = op {
-        (literal.as_splat(), &literal.ty).hash(&mut hasher);
-    }
-    hasher.finish()
 }

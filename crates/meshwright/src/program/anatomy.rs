@@ -124,13 +124,11 @@ fn follow_recomputed(
         };
         recomputed[op.index()] = made == Made::Again;
         operation.results.iter().for_each(|result| values[result.index()] = made);
-        if !operation.regions.is_empty() {
-            for &inner in &operation.regions {
-                for (argument, operand) in program.regions[inner].arguments.iter().zip(&operation.operands) {
-                    values[argument.index()] = values[operand.index()];
-                }
-                follow_recomputed(program, inner, phases, values, recomputed);
+        for &inner in &operation.regions {
+            for (argument, operand) in program.regions[inner].arguments.iter().zip(&operation.operands) {
+                values[argument.index()] = values[operand.index()];
             }
+            follow_recomputed(program, inner, phases, values, recomputed);
         }
     }
 }

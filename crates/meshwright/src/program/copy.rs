@@ -87,6 +87,18 @@ impl<'p> Copier<'p> {
         self.new.regions[to].results = old.regions[from].results.iter().map(|&result| self.value(result)).collect();
     }
 
+    /// Copies an op as it is, with all that is inside of it, to the end of a region.
+    pub fn copy_whole(&mut self, op: OpId, to: RegionId) -> OpId {
+        let location = self.location(self.old.ops[op].location);
+        self.copy_op(op, to, location, &mut |copier, from, to| {
+            copier.copy_arguments(from, to);
+            for &op in &copier.old.regions[from].ops {
+                copier.copy_whole(op, to);
+            }
+            copier.copy_results(from, to);
+        })
+    }
+
     /// Copies an op to the end of a region.
     pub fn copy_op(&mut self, op: OpId, to: RegionId, location: LocationId, region: CopyRegion<'_, 'p>) -> OpId {
         let old = &self.old.ops[op];

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::{Copier, Op, OpId, Program, RegionId, ValueId};
+use super::{Copier, Op, OpId, Program, ValueId};
 
 impl Program {
     /// The same program in which no two ops of the body compute the same of the same values. Engines merge
@@ -17,7 +17,7 @@ impl Program {
         copier.copy_arguments(self.body, body);
         for &op in &self.body().ops {
             let operands = copier.values(&self.ops[op].operands);
-            let twins = known.entry(key(&self.ops[op].op, &operands)).or_default();
+            let twins = known.entry(twin_key(&self.ops[op].op, &operands)).or_default();
             match twins.iter().find(|&&twin| is_twin(&copier, twin, op, &operands)) {
                 Some(&twin) => {
                     for index in 0..self.ops[op].results.len() {
@@ -25,23 +25,12 @@ impl Program {
                         copier.set_value(self.ops[op].results[index], value);
                     }
                 }
-                None => twins.push(copy(&mut copier, op, body)),
+                None => twins.push(copier.copy_whole(op, body)),
             }
         }
         copier.copy_results(self.body, body);
         copier.new.compact()
     }
-}
-
-fn copy(copier: &mut Copier<'_>, op: OpId, to: RegionId) -> OpId {
-    let location = copier.location(copier.old.ops[op].location);
-    copier.copy_op(op, to, location, &mut |copier, from, to| {
-        copier.copy_arguments(from, to);
-        for &op in &copier.old.regions[from].ops {
-            copy(copier, op, to);
-        }
-        copier.copy_results(from, to);
-    })
 }
 
 /// Whether an op of the copy computes what an op of the old program does on operands.
@@ -59,12 +48,12 @@ fn is_twin(copier: &Copier<'_>, twin: OpId, op: OpId, operands: &[ValueId]) -> b
 }
 
 /// Whether an op makes the same of the same, and nobody cares how often.
-fn is_pure(op: &Op) -> bool {
+pub(crate) fn is_pure(op: &Op) -> bool {
     !op.has_side_effect() && !matches!(op, Op::CustomCall(_) | Op::OptimizationBarrier | Op::Rng { .. })
 }
 
-/// Equal for ops that could be twins.
-fn key(op: &Op, operands: &[ValueId]) -> u64 {
+/// Equal for ops that could be twins, whatever stands for their operands.
+pub(crate) fn twin_key(op: &Op, operands: &[impl Hash]) -> u64 {
     let mut hasher = FxHasher::default();
     std::mem::discriminant(op).hash(&mut hasher);
     operands.hash(&mut hasher);

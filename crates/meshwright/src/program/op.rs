@@ -558,6 +558,19 @@ impl Op {
         )
     }
 
+    /// Whether processes meet in it.
+    pub fn is_collective(&self) -> bool {
+        matches!(
+            self,
+            Op::AllGather(_)
+                | Op::AllReduce(_)
+                | Op::AllToAll(_)
+                | Op::CollectiveBroadcast(_)
+                | Op::CollectivePermute(_)
+                | Op::ReduceScatter(_)
+        )
+    }
+
     /// The name in the text form. An attention and its gradient print expanded or as a custom call,
     /// so their names here are ours alone.
     pub fn name(&self) -> &str {

@@ -41,24 +41,11 @@ pub(crate) fn recompute(program: &Program, recomputation: Recomputation<'_>) -> 
         if is_late(op) {
             again.copy_late(&mut copier, op, body);
         } else {
-            copy(&mut copier, op, body);
+            copier.copy_whole(op, body);
         }
     }
     copier.copy_results(program.body, body);
     copier.new
-}
-
-fn copy(copier: &mut Copier<'_>, op: OpId, to: RegionId) -> OpId {
-    let location = copier.location(copier.old.ops[op].location);
-    copier.copy_op(op, to, location, &mut copy_region)
-}
-
-fn copy_region(copier: &mut Copier<'_>, from: RegionId, to: RegionId) {
-    copier.copy_arguments(from, to);
-    for &op in &copier.old.regions[from].ops {
-        copy(copier, op, to);
-    }
-    copier.copy_results(from, to);
 }
 
 /// Groups that are still to be computed again, and the values that have been.
@@ -95,7 +82,7 @@ impl Again<'_> {
         let meaning = |value: &ValueId| now.get(value).or(self.values.get(value)).copied();
         let meanings: Vec<(ValueId, ValueId)> =
             read.iter().filter_map(|value| Some((*value, meaning(value)?))).collect();
-        with_meanings(copier, &meanings, |copier| _ = copy(copier, op, to));
+        with_meanings(copier, &meanings, |copier| _ = copier.copy_whole(op, to));
     }
 
     /// Computes the groups again that make some values, for an op that is about to read them.
@@ -126,7 +113,7 @@ impl Again<'_> {
         let made: Vec<ValueId> = results(copier.old, ops).collect();
         let firsts: Vec<(ValueId, ValueId)> = made.iter().map(|&value| (value, copier.value(value))).collect();
         let meanings: Vec<(ValueId, ValueId)> = inputs.into_iter().zip(fenced).collect();
-        with_meanings(copier, &meanings, |copier| ops.iter().for_each(|&op| _ = copy(copier, op, to)));
+        with_meanings(copier, &meanings, |copier| ops.iter().for_each(|&op| _ = copier.copy_whole(op, to)));
         for (value, first) in firsts {
             if group.read.contains(&value) {
                 self.values.insert(value, copier.value(value));

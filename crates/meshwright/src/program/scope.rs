@@ -35,10 +35,15 @@ pub(crate) fn scope_parts(scope: &str) -> Vec<&str> {
         if part.starts_with("jit(") || part.starts_with("pjit(") {
             continue;
         }
-        let inner = part.rsplit('(').next().unwrap_or(part).trim_end_matches(')');
-        parts.extend(inner.split('.').filter(|part| !part.is_empty()));
+        parts.extend(bare(part).split('.').filter(|part| !part.is_empty()));
     }
     parts
+}
+
+/// A part of a scope without the words that tracing and differentiation put around it: of
+/// `transpose(jvp(gelu))` that is `gelu`.
+pub(crate) fn bare(part: &str) -> &str {
+    part.rsplit('(').next().unwrap_or(part).trim_end_matches(')')
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ mod random;
 mod reducing;
 mod reshards;
 
+#[path = "../small/mod.rs"]
+mod small;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{panic, thread};

@@ -2,13 +2,13 @@
 
 use meshwright::interpret::{Options, Tensor, evaluate, generate};
 use meshwright::lower::{Step, Ways, defer, estimate, lower, lower_layout};
-use meshwright::models::Model;
 use meshwright::program::{Op, Program, expand_batch_norm};
 use meshwright::shard::{Layout, Mesh};
 use meshwright::tactics::{Partitioned, parse, partition};
 
 use crate::case::{compare, decide};
 use crate::random::Random;
+use crate::small::small_model;
 
 /// One preset of each family.
 const PRESETS: [&str; 13] = [
@@ -27,46 +27,8 @@ const PRESETS: [&str; 13] = [
     "wresnet-250m",
 ];
 
-/// What makes a model small.
-const SMALL: [(&str, &str); 22] = [
-    ("batch", "4"),
-    ("channels", "4"),
-    ("classes", "6"),
-    ("decoder_layers", "1"),
-    ("edges", "12"),
-    ("expert_group", "8"),
-    ("experts", "4"),
-    ("ffn", "16"),
-    ("head_width", "4"),
-    ("heads", "4"),
-    ("hidden", "16"),
-    ("image", "32"),
-    ("kv_heads", "2"),
-    ("layers", "1"),
-    ("nodes", "6"),
-    ("optimizer", "sgd"),
-    ("patch", "8"),
-    ("seq", "4"),
-    ("steps", "2"),
-    ("target_seq", "4"),
-    ("vocab", "12"),
-    ("width", "1"),
-];
-
 fn small(name: &str) -> Program {
-    let mut model = Model::preset(name).unwrap_or_else(|| panic!("there is no preset `{name}`"));
-    let keys = model.family.keys();
-    for (key, value) in SMALL {
-        if keys.contains(&key) {
-            model.set(key, value).expect("a value of the key");
-        }
-    }
-    if name == "unet" {
-        // Its norms have groups of 32 channels.
-        model.set("channels", "32").and(model.set("image", "8")).expect("values of the keys");
-    }
-    let program = model.build().unwrap_or_else(|error| panic!("{name}: {error}"));
-    expand_batch_norm(&program).into_owned()
+    expand_batch_norm(&small_model(name, &[])).into_owned()
 }
 
 /// A small model, arguments for it, and what it makes of them.

@@ -6,6 +6,9 @@ mod chains;
 mod models;
 mod rotor;
 
+#[path = "../small/mod.rs"]
+mod small;
+
 #[path = "../partition/random.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod random;

@@ -1,10 +1,11 @@
 //! Models that are made to fit: what they compute, what they take, and what that costs.
 
 use meshwright::interpret::{Options, Tensor, evaluate, generate};
-use meshwright::models::Model;
 use meshwright::plan::{Recomputed, recompute};
 use meshwright::profile::{MemoryModel, profile};
 use meshwright::program::{Op, Program, expand_attention, expand_batch_norm};
+
+use crate::small::{build, small_model};
 
 /// One preset of each family that is trained.
 const PRESETS: [&str; 12] = [
@@ -22,48 +23,9 @@ const PRESETS: [&str; 12] = [
     "wresnet-250m",
 ];
 
-/// What makes a model small.
-const SMALL: [(&str, &str); 22] = [
-    ("batch", "4"),
-    ("channels", "4"),
-    ("classes", "6"),
-    ("decoder_layers", "1"),
-    ("edges", "12"),
-    ("expert_group", "8"),
-    ("experts", "4"),
-    ("ffn", "16"),
-    ("head_width", "4"),
-    ("heads", "4"),
-    ("hidden", "16"),
-    ("image", "32"),
-    ("kv_heads", "2"),
-    ("layers", "2"),
-    ("nodes", "6"),
-    ("optimizer", "sgd"),
-    ("patch", "8"),
-    ("seq", "8"),
-    ("steps", "2"),
-    ("target_seq", "4"),
-    ("vocab", "12"),
-    ("width", "1"),
-];
-
-fn build(name: &str, settings: &[(&str, &str)]) -> Program {
-    let mut model = Model::preset(name).unwrap_or_else(|| panic!("there is no preset `{name}`"));
-    let keys = model.family.keys();
-    for (key, value) in settings.iter().filter(|(key, _)| keys.contains(key)) {
-        model.set(key, value).expect("a value of the key");
-    }
-    model.build().unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
 fn small(name: &str) -> Program {
-    match name {
-        // Its norms have groups of 32 channels.
-        "unet" => build(name, &[&SMALL[..], &[("channels", "32"), ("image", "8"), ("layers", "1")]].concat()),
-        "wresnet-250m" => build(name, &[&SMALL[..], &[("layers", "1")]].concat()),
-        _ => build(name, &SMALL),
-    }
+    let layers = if matches!(name, "unet" | "wresnet-250m") { "1" } else { "2" };
+    small_model(name, &[("layers", layers), ("seq", "8")])
 }
 
 /// The most bytes in memory, and those of arguments and results.
