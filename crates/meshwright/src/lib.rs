@@ -21,4 +21,6 @@ pub mod plan;
 
 pub mod lower;
 
+pub mod pipeline;
+
 pub mod interpret;
