@@ -23,4 +23,6 @@ pub mod lower;
 
 pub mod pipeline;
 
+pub mod simulate;
+
 pub mod interpret;

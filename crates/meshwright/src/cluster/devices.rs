@@ -14,6 +14,23 @@ pub struct Device {
     pub flops_per_second: Rates,
     /// Between the starts of two kernels that wait for nothing.
     pub launch_seconds: f64,
+    /// Units that each work on a tile of a product of their own.
+    pub processors: usize,
+    pub efficiency: Efficiency,
+}
+
+/// How much of its maker's rates a device reaches. Fitted to measured runs by `tools/fit.rs`, which prints the
+/// residuals that stand in docs/concepts/accuracy.md.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Efficiency {
+    /// The share of the peak rate that large products reach.
+    pub products: f64,
+    /// The share that fused attention reaches.
+    pub attention: f64,
+    /// The depth of a product whose work takes as long as the start and the end of its tiles.
+    pub tile_depth: f64,
+    /// The share of the memory's rate that chains of elementwise ops reach.
+    pub memory: f64,
 }
 
 /// A device, and what its maker's reference system puts around it.
@@ -78,6 +95,15 @@ const GPU_LAUNCH: f64 = 2.5e-6;
 /// about a thousand cycles at 1 GHz. An assumption.
 const TPU_LAUNCH: f64 = 1e-6;
 
+/// Fitted to runs on A100.
+const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.8, attention: 0.5, tile_depth: 42.0, memory: 0.8 };
+/// Fitted to runs on H100.
+const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.7, attention: 0.45, tile_depth: 64.0, memory: 0.8 };
+/// An assumption: as A100, whose tiles are alike.
+const V100_EFFICIENCY: Efficiency = A100_EFFICIENCY;
+/// Nothing was fitted: the rates of the maker, with the losses that XLA's fused loops usually have.
+const ASSUMED_EFFICIENCY: Efficiency = Efficiency { products: 0.75, attention: 0.45, tile_depth: 48.0, memory: 0.8 };
+
 /// NVIDIA A100 data sheet (June 2021), the same for all variants; rates "with sparsity" stand apart there.
 const A100_RATES: Rates =
     Rates { f64: 19.5e12, f32: 19.5e12, tf32: 156e12, f16: 312e12, bf16: 312e12, f8: 0.0, i8: 624e12 };
@@ -98,6 +124,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 1555e9,            // NVIDIA A100 data sheet (June 2021), 40GB SXM.
             flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
+            efficiency: A100_EFFICIENCY,                // see there.
         },
         link: "nvlink3",                                // NVIDIA DGX A100 data sheet (2020).
         network: "infiniband-200",                      // NVIDIA DGX A100 data sheet (2020).
@@ -111,6 +139,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 1555e9,            // NVIDIA A100 data sheet (June 2021), 40GB PCIe.
             flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
+            efficiency: A100_EFFICIENCY,                // see there.
         },
         link: "pcie4",                                  // NVIDIA A100 data sheet (June 2021); bridges of NVLink join pairs only and are left out.
         network: "infiniband-200",                      // an assumption.
@@ -124,6 +154,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 2039e9,            // NVIDIA A100 data sheet (June 2021), 80GB SXM.
             flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
+            efficiency: A100_EFFICIENCY,                // see there.
         },
         link: "nvlink3",                                // NVIDIA DGX A100 data sheet (2020).
         network: "infiniband-200",                      // NVIDIA DGX A100 data sheet (2020).
@@ -137,6 +169,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 1935e9,            // NVIDIA A100 data sheet (June 2021), 80GB PCIe.
             flops_per_second: A100_RATES,               // NVIDIA A100 data sheet (June 2021).
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
+            efficiency: A100_EFFICIENCY,                // see there.
         },
         link: "pcie4",                                  // NVIDIA A100 data sheet (June 2021); bridges left out as above.
         network: "infiniband-200",                      // an assumption, as above.
@@ -151,6 +185,8 @@ pub const SYSTEMS: &[System] = &[
             // NVIDIA Blackwell architecture technical brief (2024), HGX B200; rates with sparsity are halved.
             flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1100e12, f16: 2250e12, bf16: 2250e12, f8: 4500e12, i8: 4500e12 },
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 148,                            // what CUDA reports as multiprocessors.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "nvlink5",                                // NVIDIA DGX B200 data sheet (2024).
         network: "infiniband-400",                      // NVIDIA DGX B200 data sheet (2024).
@@ -165,6 +201,8 @@ pub const SYSTEMS: &[System] = &[
             // An assumption: one core at 3 GHz, two fused products of eight f32 each cycle; half types are converted.
             flops_per_second: Rates { f64: 48e9, f32: 96e9, tf32: 0.0, f16: 48e9, bf16: 48e9, f8: 0.0, i8: 96e9 },
             launch_seconds: 1e-6,                       // an assumption: a call and a wake of a thread.
+            processors: 1,                              // a core.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "memory",                                 // devices of a machine are its cores.
         network: "ethernet-10",                         // an assumption.
@@ -179,6 +217,8 @@ pub const SYSTEMS: &[System] = &[
             // NVIDIA GB200 NVL72 data sheet (2024), divided by 72; rates with sparsity are halved.
             flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1250e12, f16: 2500e12, bf16: 2500e12, f8: 5000e12, i8: 5000e12 },
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 148,                            // an assumption: as b200.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "nvlink5",                                // NVIDIA GB200 NVL72 data sheet (2024): one domain of 72.
         network: "infiniband-400",                      // NVIDIA DGX GB200 data sheet (2024): 72 ports of 400 Gb/s.
@@ -192,6 +232,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 3350e9,            // NVIDIA H100 data sheet (2023), SXM.
             flops_per_second: H100_RATES,               // see there.
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 132,                            // NVIDIA H100 architecture whitepaper (2022), SXM5.
+            efficiency: H100_EFFICIENCY,                // see there.
         },
         link: "nvlink4",                                // NVIDIA DGX H100 data sheet (2022).
         network: "infiniband-400",                      // NVIDIA DGX H100 data sheet (2022).
@@ -205,6 +247,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 4800e9,            // NVIDIA H200 data sheet (2024), SXM.
             flops_per_second: H100_RATES,               // NVIDIA H200 data sheet (2024): those of H100.
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 132,                            // as h100.
+            efficiency: H100_EFFICIENCY,                // see there.
         },
         link: "nvlink4",                                // NVIDIA DGX H200 data sheet (2024).
         network: "infiniband-400",                      // NVIDIA DGX H200 data sheet (2024).
@@ -219,6 +263,8 @@ pub const SYSTEMS: &[System] = &[
             // AMD Instinct MI300X data sheet (2023), matrix rates, those without sparsity.
             flops_per_second: Rates { f64: 163.4e12, f32: 163.4e12, tf32: 653.7e12, f16: 1307.4e12, bf16: 1307.4e12, f8: 2614.9e12, i8: 2614.9e12 },
             launch_seconds: GPU_LAUNCH,                 // an assumption: as NVIDIA's.
+            processors: 304,                            // AMD Instinct MI300X data sheet (2023): compute units.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "infinity-fabric3",                       // AMD Instinct MI300X platform data sheet (2023).
         network: "infiniband-400",                      // the same: eight slots for adapters; 400 Gb/s is an assumption.
@@ -232,6 +278,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 900e9,             // Cloud TPU documentation, v3.
             flops_per_second: tpu_rates(123e12, 0.0),   // Cloud TPU documentation, v3.
             launch_seconds: TPU_LAUNCH,                 // see there.
+            processors: 4,                              // Cloud TPU documentation, v3: two cores of two matrix units.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "ici-v3",                                 // Cloud TPU documentation, v3: a torus of two dimensions.
         network: "dcn-25",                              // see there.
@@ -245,6 +293,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 1200e9,            // Cloud TPU documentation, v4.
             flops_per_second: tpu_rates(275e12, 275e12),// Cloud TPU documentation, v4: bf16 and int8 alike.
             launch_seconds: TPU_LAUNCH,                 // see there.
+            processors: 8,                              // Cloud TPU documentation, v4: two cores of four.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "ici-v4",                                 // Cloud TPU documentation, v4: a torus of three dimensions.
         network: "dcn-25",                              // see there.
@@ -258,6 +308,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 819e9,             // Cloud TPU documentation, v5e.
             flops_per_second: tpu_rates(197e12, 393e12),// Cloud TPU documentation, v5e.
             launch_seconds: TPU_LAUNCH,                 // see there.
+            processors: 4,                              // Cloud TPU documentation, v5e: one core of four.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "ici-v5e",                                // Cloud TPU documentation, v5e: a torus of two dimensions.
         network: "dcn-25",                              // Cloud TPU documentation, v5e: 6.4 Tb/s for 256 chips.
@@ -271,6 +323,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 2765e9,            // Cloud TPU documentation, v5p.
             flops_per_second: tpu_rates(459e12, 918e12),// Cloud TPU documentation, v5p.
             launch_seconds: TPU_LAUNCH,                 // see there.
+            processors: 8,                              // Cloud TPU documentation, v5p: two cores of four.
+            efficiency: ASSUMED_EFFICIENCY,             // see there.
         },
         link: "ici-v5p",                                // Cloud TPU documentation, v5p: a torus of three dimensions.
         network: "dcn-50",                              // Cloud TPU documentation, v5p: 50 Gb/s a chip.
@@ -284,6 +338,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 900e9,             // NVIDIA V100 data sheet (January 2020), SXM2.
             flops_per_second: V100_RATES,               // see there.
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 80,                             // NVIDIA V100 architecture whitepaper (2017).
+            efficiency: V100_EFFICIENCY,                // see there.
         },
         link: "nvlink2-cube",                           // NVIDIA DGX-1 data sheet (2017).
         network: "infiniband-100",                      // NVIDIA DGX-1 data sheet (2017).
@@ -297,6 +353,8 @@ pub const SYSTEMS: &[System] = &[
             memory_bytes_per_second: 900e9,             // NVIDIA V100 data sheet (January 2020), SXM2.
             flops_per_second: V100_RATES,               // see there.
             launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 80,                             // NVIDIA V100 architecture whitepaper (2017).
+            efficiency: V100_EFFICIENCY,                // see there.
         },
         link: "nvlink2-cube",                           // NVIDIA DGX-1 data sheet (2017).
         network: "infiniband-100",                      // NVIDIA DGX-1 data sheet (2017).

@@ -66,6 +66,17 @@ struct DeviceChange {
     memory_bytes_per_second: Option<Spanned<Quantity>>,
     flops_per_second: Option<RatesChange>,
     launch_seconds: Option<Spanned<Quantity>>,
+    processors: Option<Spanned<Quantity>>,
+    efficiency: Option<EfficiencyChange>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EfficiencyChange {
+    products: Option<Spanned<Quantity>>,
+    attention: Option<Spanned<Quantity>>,
+    tile_depth: Option<Spanned<Quantity>>,
+    memory: Option<Spanned<Quantity>>,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +172,14 @@ impl DeviceChange {
         device.memory_bytes = memory_bytes as usize;
         change_positive(&mut device.memory_bytes_per_second, self.memory_bytes_per_second.as_ref())?;
         change(&mut device.launch_seconds, self.launch_seconds.as_ref(), Unit::Seconds)?;
+        change_count(&mut device.processors, self.processors.as_ref())?;
+        if let Some(changes) = &self.efficiency {
+            let efficiency = &mut device.efficiency;
+            change_share(&mut efficiency.products, changes.products.as_ref())?;
+            change_share(&mut efficiency.attention, changes.attention.as_ref())?;
+            change_share(&mut efficiency.memory, changes.memory.as_ref())?;
+            change(&mut efficiency.tile_depth, changes.tile_depth.as_ref(), Unit::One)?;
+        }
         let Some(changes) = &self.flops_per_second else { return Ok(()) };
         let rates = &mut device.flops_per_second;
         for (rate, change_to) in [
@@ -195,13 +214,7 @@ impl LinkChange {
         self.change_wiring(link, devices)?;
         change_positive(&mut link.bytes_per_second, self.bytes_per_second.as_ref())?;
         change_count(&mut link.lanes, self.lanes.as_ref())?;
-        change(&mut link.efficiency, self.efficiency.as_ref(), Unit::One)?;
-        if let Some(efficiency) = &self.efficiency
-            && !(link.efficiency > 0.0 && link.efficiency <= 1.0)
-        {
-            let message = format!("`{}` is no efficiency", link.efficiency);
-            return refuse(efficiency.span(), message, "give a share above 0 and up to 1");
-        }
+        change_share(&mut link.efficiency, self.efficiency.as_ref())?;
         change(&mut link.start_seconds, self.start_seconds.as_ref(), Unit::Seconds)?;
         change(&mut link.hop_seconds, self.hop_seconds.as_ref(), Unit::Seconds)?;
         change(&mut link.copy_share, self.copy_share.as_ref(), Unit::One)
@@ -248,6 +261,16 @@ fn change(number: &mut f64, to: Option<&Spanned<Quantity>>, unit: Unit) -> Resul
     let Some(to) = to else { return Ok(()) };
     *number = to.get_ref().read(unit).or_else(|(message, hint)| refuse(to.span(), message, hint))?;
     Ok(())
+}
+
+fn change_share(share: &mut f64, to: Option<&Spanned<Quantity>>) -> Result<(), ClusterError> {
+    change(share, to, Unit::One)?;
+    match to {
+        Some(to) if !(*share > 0.0 && *share <= 1.0) => {
+            refuse(to.span(), format!("`{share}` is no efficiency"), "give a share above 0 and up to 1")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Rates divide, so that zero is none.

@@ -13,7 +13,7 @@ mod print;
 mod quantity;
 
 pub use collective::{Algorithm, Collective, Estimate, estimate};
-pub use devices::{Device, Rates, SYSTEMS, System};
+pub use devices::{Device, Efficiency, Rates, SYSTEMS, System};
 pub use file::parse_file;
 pub use group::{Group, Span};
 pub use links::{LINKS, Link, Wiring};
@@ -60,6 +60,18 @@ impl Cluster {
     /// The memory that every device has: a program is the same for all devices of its mesh.
     pub fn memory_bytes(&self) -> usize {
         self.nodes.iter().map(|nodes| nodes.device.memory_bytes).min().unwrap_or(0)
+    }
+
+    /// The device of a number, and the last one for numbers beyond.
+    pub fn device(&self, number: usize) -> &Device {
+        let mut before = 0;
+        for nodes in &self.nodes {
+            before += nodes.count * nodes.devices;
+            if number < before {
+                return &nodes.device;
+            }
+        }
+        &self.nodes[self.nodes.len() - 1].device
     }
 
     /// Some of the nodes as a cluster of their own, such as those of one stage of a pipeline.

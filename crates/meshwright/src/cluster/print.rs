@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Cluster, Device, Link, Wiring, devices};
+use super::{Cluster, Device, Efficiency, Link, Wiring, devices};
 
 impl Cluster {
     /// A file from which [`parse_file`](super::parse_file) reads the same cluster, with every number in it.
@@ -38,6 +38,11 @@ fn write_device(text: &mut String, device: &Device) -> fmt::Result {
     writeln!(text, "memory_bytes = {}", device.memory_bytes)?;
     writeln!(text, "memory_bytes_per_second = {}", number(device.memory_bytes_per_second))?;
     writeln!(text, "launch_seconds = {}", number(device.launch_seconds))?;
+    writeln!(text, "processors = {}", device.processors)?;
+    let Efficiency { products, attention, tile_depth, memory } = device.efficiency;
+    let shares = [("products", products), ("attention", attention), ("tile_depth", tile_depth), ("memory", memory)];
+    let shares: Vec<String> = shares.iter().map(|(name, share)| format!("{name} = {}", number(*share))).collect();
+    writeln!(text, "efficiency = {{ {} }}", shares.join(", "))?;
     let rates = [
         ("f64", rates.f64),
         ("f32", rates.f32),

@@ -19,6 +19,10 @@ pub fn defer(layout: &mut Layout<'_>, ways: &mut Ways<'_>) {
     let yields = find_yields(layout, &readers, &mut open);
     for op in layout.ops().to_vec() {
         let operation = &layout.program.ops[op];
+        if let Op::OptimizationBarrier = operation.op {
+            pass_barrier(layout, &mut open, op);
+            continue;
+        }
         let &[result] = operation.results.as_slice() else {
             settle_operands(layout, &mut open, op);
             continue;
@@ -132,6 +136,22 @@ fn leave_loop(
             layout.set_partial(result, &lies);
         }
         None => settle(layout, open, value),
+    }
+}
+
+/// A sum over time goes through a barrier as it is, for it is there only when its loop has ended; others are
+/// finished before.
+fn pass_barrier(layout: &mut Layout<'_>, open: &mut [Option<Open>], op: OpId) {
+    let operation = &layout.program.ops[op];
+    for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
+        let lies = open[operand.index()].as_ref().map(|node| node.lies.clone());
+        match lies.filter(|lies| lies.partial.iter().any(|&piece| layout.mesh.is_temporal(piece))) {
+            Some(lies) => {
+                carry(layout, open, operand);
+                layout.set_partial(result, &lies);
+            }
+            None => settle(layout, open, operand),
+        }
     }
 }
 
@@ -299,7 +319,8 @@ impl Readers {
         for (op, operation) in program.ops.iter() {
             for &operand in &operation.operands {
                 let is_elsewhere = makers[operand.index()] != region_of[op.index()];
-                counts[operand.index()] += if is_tie(&operation.op) || is_elsewhere { 2 } else { 1 };
+                let may_carry = !is_tie(&operation.op) || matches!(operation.op, Op::OptimizationBarrier);
+                counts[operand.index()] += if may_carry && !is_elsewhere { 1 } else { 2 };
             }
         }
         Readers { counts }

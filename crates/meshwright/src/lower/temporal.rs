@@ -336,9 +336,18 @@ impl Levels {
         let mut levels = Levels { of: FxHashMap::default(), count: 1 };
         let mut makers: FxHashMap<ValueId, OpId> = FxHashMap::default();
         for &op in ops {
-            let inside = emitter.is_tiled(op, axis);
+            let reads = emitter.reads(op);
+            // What a loop only passes on, such as weights behind a barrier, is not worth a loop of its own.
+            let is_passed_on = |(value, wanted): &(ValueId, Sharding)| {
+                makers.get(value).is_some_and(|&maker| {
+                    levels.of[&maker].inside
+                        && emitter.made_whole(axis, maker, *value)
+                        && emitter.is_same_on(axis, maker, *value, wanted)
+                })
+            };
+            let inside = emitter.is_tiled(op, axis) || reads.iter().any(is_passed_on);
             let mut number = 0;
-            for (value, wanted) in emitter.reads(op) {
+            for (value, wanted) in reads {
                 let Some(&maker) = makers.get(&value) else { continue };
                 let made = levels.of[&maker];
                 let is_late = made.inside && !(inside && emitter.is_same_on(axis, maker, value, &wanted));

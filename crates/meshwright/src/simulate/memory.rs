@@ -1,0 +1,112 @@
+//! Memory of a stage over its instruction list.
+
+use rustc_hash::FxHashSet;
+
+use crate::pipeline::{Buffer, Piece, PieceKind, Pipeline, Role};
+use crate::profile::{ByClass, Class, MemoryModel, profile};
+use crate::program::{ArgumentClass, Program};
+
+/// The most bytes that a device of a stage has at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StageMemory {
+    pub peak_bytes: usize,
+    /// What they are taken for, in the order of [`Class::ALL`].
+    pub by_class: ByClass,
+}
+
+/// Bytes that a piece needs while it runs, besides what it reads and leaves.
+pub(super) fn piece_memory(program: &Program, memory_model: MemoryModel) -> usize {
+    profile(program, memory_model).memory.temporary_bytes()
+}
+
+/// The bytes of a stage at a point of its list.
+pub(super) struct LiveBytes {
+    by_class: ByClass,
+    /// How many parts of each buffer there are.
+    parts: Vec<u32>,
+    classes: Vec<Class>,
+    pub(super) memory: StageMemory,
+}
+
+impl LiveBytes {
+    /// Arguments are there from the start, and results take the place of arguments.
+    pub(super) fn new(pipeline: &Pipeline, classes: &[ArgumentClass], stage: usize) -> LiveBytes {
+        let of_argument = |argument: usize| match classes.get(argument) {
+            Some(ArgumentClass::Parameter) => Class::Weights,
+            Some(ArgumentClass::State) => Class::Optimizer,
+            Some(ArgumentClass::Input) | None => Class::Inputs,
+        };
+        let class = |buffer: &Buffer| match buffer.role {
+            Role::Argument(argument) => of_argument(argument),
+            Role::Activation | Role::Received => Class::Activations,
+            Role::Gradient => Class::Gradients,
+            Role::Result(_) | Role::Made => Class::Temporaries,
+        };
+        let mut live = LiveBytes {
+            by_class: ByClass::default(),
+            parts: vec![0; pipeline.buffers.len()],
+            classes: pipeline.buffers.iter().map(class).collect(),
+            memory: StageMemory::default(),
+        };
+        for (number, buffer) in pipeline.buffers.iter().enumerate() {
+            if buffer.stage == stage && matches!(buffer.role, Role::Argument(_)) {
+                let parts = if buffer.each_microbatch { pipeline.microbatches } else { 1 };
+                live.by_class[live.classes[number] as usize] += parts * buffer.ty.bytes();
+            }
+        }
+        live.note(0);
+        live
+    }
+
+    /// Whether a buffer was not there before.
+    pub(super) fn make(&mut self, pipeline: &Pipeline, buffer: usize) -> bool {
+        let entry = &pipeline.buffers[buffer];
+        // What replaces an argument takes its place.
+        if matches!(entry.role, Role::Result(_) | Role::Argument(_)) || !entry.each_microbatch && self.parts[buffer] > 0
+        {
+            return false;
+        }
+        self.parts[buffer] += 1;
+        self.by_class[self.classes[buffer] as usize] += entry.ty.bytes();
+        self.note(0);
+        true
+    }
+
+    pub(super) fn free(&mut self, pipeline: &Pipeline, buffer: usize) {
+        let entry = &pipeline.buffers[buffer];
+        match entry.role {
+            // Inputs of a microbatch go with it; state stays.
+            Role::Argument(_) if entry.each_microbatch => {}
+            Role::Argument(_) | Role::Result(_) => return,
+            Role::Activation | Role::Received | Role::Gradient | Role::Made => {
+                if self.parts[buffer] == 0 {
+                    return;
+                }
+                self.parts[buffer] -= 1;
+            }
+        }
+        let live = &mut self.by_class[self.classes[buffer] as usize];
+        *live = live.saturating_sub(entry.ty.bytes());
+    }
+
+    pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, bytes: usize) {
+        let mut made = FxHashSet::default();
+        for &buffer in &piece.writes {
+            if made.insert(buffer) {
+                self.make(pipeline, buffer);
+            }
+        }
+        // The update works on a parameter at a time, in place.
+        let bytes = if piece.kind == PieceKind::Update { 0 } else { bytes };
+        self.note(bytes);
+    }
+
+    fn note(&mut self, temporary_bytes: usize) {
+        let mut by_class = self.by_class;
+        by_class[Class::Temporaries as usize] += temporary_bytes;
+        let bytes = by_class.iter().sum();
+        if bytes > self.memory.peak_bytes {
+            self.memory = StageMemory { peak_bytes: bytes, by_class };
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The simulator: from what devices run to a timeline.
+
+mod compute;
+mod engine;
+mod kernels;
+mod memory;
+mod products;
+mod run;
+mod timeline;
+
+pub use compute::{kernel_flops, kernel_seconds};
+pub use engine::{ENGINES, Engine, engine};
+pub use kernels::{AttentionTask, Kernel, Task, kernels};
+pub use memory::StageMemory;
+pub use products::Product;
+pub use run::{Run, Runner, Span, collective_seconds, run, run_early};
+pub use timeline::{SpanKind, StageSpan, StageTimeline, Timeline, simulate};

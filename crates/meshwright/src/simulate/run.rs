@@ -1,0 +1,257 @@
+//! A list of kernels on the streams of a device: one for kernels, one for collectives, and the host that
+//! starts both.
+
+use smallvec::SmallVec;
+
+use super::compute::{kernel_flops, kernel_seconds};
+use super::engine::Engine;
+use super::kernels::{Kernel, Task};
+use crate::cluster::{Cluster, Collective, Device, Group, estimate};
+use crate::program::OpId;
+
+/// What runs kernels: a device of a cluster, and an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Runner<'r> {
+    pub cluster: &'r Cluster,
+    pub device: &'r Device,
+    pub engine: &'r Engine,
+}
+
+/// What a list of kernels takes.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    pub seconds: f64,
+    /// When kernels ran.
+    pub compute_seconds: f64,
+    /// When collectives ran.
+    pub communication_seconds: f64,
+    /// When kernels waited for collectives.
+    pub exposed_seconds: f64,
+    /// Of products of matrices.
+    pub flops: f64,
+    /// What ran when, where that was asked for.
+    pub spans: Vec<Span>,
+}
+
+/// A kernel or collective on its stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    pub op: OpId,
+    pub is_collective: bool,
+    pub start: f64,
+    pub end: f64,
+}
+
+/// Loops longer than this are run so many trips; the others take as long as the last of these.
+const TRIPS: usize = 4;
+
+/// Runs kernels in their order, with what ran when.
+pub fn run(runner: Runner<'_>, kernels: &[Kernel]) -> Run {
+    let mut streams = Streams::new(runner, true);
+    streams.list(kernels, 0.0);
+    streams.finish()
+}
+
+/// Runs kernels in their order. Collectives that wait for nothing in the list may begin up to `early` seconds
+/// before it, one after the other as what they read is made by then.
+pub fn run_early(runner: Runner<'_>, kernels: &[Kernel], early: f64) -> Run {
+    let mut streams = Streams::new(runner, false);
+    let is_free = |kernel: &&Kernel| kernel.after.is_empty() && matches!(kernel.task, Task::Collective { .. });
+    streams.early = early;
+    streams.early_count = kernels.iter().filter(is_free).count();
+    if early > 0.0 {
+        streams.communication = -early;
+    }
+    streams.list(kernels, 0.0);
+    streams.finish()
+}
+
+struct Streams<'r> {
+    runner: Runner<'r>,
+    /// When each is free.
+    host: f64,
+    compute: f64,
+    communication: f64,
+    /// How long before the list its free collectives may begin, how many there are, and how many have.
+    early: f64,
+    early_count: usize,
+    early_begun: usize,
+    run: Run,
+    keep_spans: bool,
+}
+
+impl<'r> Streams<'r> {
+    fn new(runner: Runner<'r>, keep_spans: bool) -> Streams<'r> {
+        Streams {
+            runner,
+            host: 0.0,
+            compute: 0.0,
+            communication: 0.0,
+            early: 0.0,
+            early_count: 0,
+            early_begun: 0,
+            run: Run::default(),
+            keep_spans,
+        }
+    }
+
+    fn finish(mut self) -> Run {
+        self.run.seconds = self.compute.max(self.communication).max(self.host);
+        self.run
+    }
+
+    /// Runs a list, none of it before `ready`. Gives when the last of it ends.
+    fn list(&mut self, kernels: &[Kernel], ready: f64) -> f64 {
+        let mut ends = vec![0.0f64; kernels.len()];
+        // Gathered weights, each with when it was last used.
+        let mut gathered: Vec<(usize, f64)> = Vec::new();
+        for (index, kernel) in kernels.iter().enumerate() {
+            let (mut compute_ready, mut ready_at) = (ready, ready);
+            for &maker in &kernel.after {
+                let end = ends[maker as usize];
+                ready_at = ready_at.max(end);
+                if !matches!(kernels[maker as usize].task, Task::Collective { .. }) {
+                    compute_ready = compute_ready.max(end);
+                }
+            }
+            self.host += self.runner.engine.dispatch_seconds;
+            ends[index] = match &kernel.task {
+                Task::Collective { collective, pieces, bytes } => {
+                    let is_prefetched = *collective == Collective::AllGather && kernel.after.is_empty();
+                    if is_prefetched {
+                        let ahead = gathered.len().checked_sub(self.runner.engine.prefetch.max(1));
+                        ready_at = ready_at.max(ahead.map_or(0.0, |ahead| gathered[ahead].1));
+                    }
+                    let end = if self.early > 0.0 && kernel.after.is_empty() {
+                        self.early_collective(kernel.op, *collective, pieces, *bytes)
+                    } else {
+                        self.collective(kernel.op, *collective, pieces, *bytes, ready_at)
+                    };
+                    if is_prefetched {
+                        gathered.push((index, end));
+                    }
+                    end
+                }
+                Task::Loop { body, trips } => self.repeat(body, *trips, ready_at),
+                Task::Branch(branches) => self.longest(branches, ready_at),
+                Task::Chain | Task::Products(_) | Task::Attention(_) => self.kernel(kernel, compute_ready, ready_at),
+            };
+            for (weight, used) in gathered.iter_mut().rev().take(8) {
+                if kernel.after.contains(&(*weight as u32)) {
+                    *used = used.max(ends[index]);
+                }
+            }
+        }
+        ends.iter().copied().fold(ready, f64::max)
+    }
+
+    fn kernel(&mut self, kernel: &Kernel, compute_ready: f64, ready: f64) -> f64 {
+        let seconds = kernel_seconds(self.runner.device, self.runner.engine, kernel);
+        let could = self.compute.max(compute_ready).max(self.host);
+        let start = could.max(ready);
+        self.run.exposed_seconds += start - could;
+        // A collective that goes on beside it takes part of the memory's rate and of the processors.
+        let beside = (self.communication - start).clamp(0.0, seconds);
+        let end = start + seconds + self.runner.engine.contention * beside;
+        self.run.compute_seconds += end - start;
+        self.run.flops += kernel_flops(kernel);
+        self.keep(kernel.op, false, start, end);
+        self.compute = end;
+        end
+    }
+
+    /// What it sums is ready as its part of the time before the list has passed.
+    fn early_collective(&mut self, op: OpId, collective: Collective, pieces: &[(usize, usize)], bytes: usize) -> f64 {
+        self.early_begun += 1;
+        let left = 1.0 - self.early_begun as f64 / self.early_count as f64;
+        let seconds = collective_seconds(self.runner.cluster, collective, pieces, bytes);
+        let start = self.communication.max(-self.early * left);
+        let end = start + seconds;
+        self.communication = end;
+        self.run.communication_seconds += seconds;
+        self.keep(op, true, start, end);
+        end
+    }
+
+    fn collective(
+        &mut self,
+        op: OpId,
+        collective: Collective,
+        pieces: &[(usize, usize)],
+        bytes: usize,
+        ready: f64,
+    ) -> f64 {
+        let seconds = collective_seconds(self.runner.cluster, collective, pieces, bytes);
+        let mut start = ready.max(self.communication).max(self.host);
+        if !self.runner.engine.overlap {
+            start = start.max(self.compute);
+        }
+        let end = start + seconds;
+        self.communication = end;
+        self.run.communication_seconds += seconds;
+        if !self.runner.engine.overlap {
+            self.run.exposed_seconds += end - self.compute.max(self.host).min(end);
+            self.compute = end;
+        }
+        self.keep(op, true, start, end);
+        end
+    }
+
+    fn repeat(&mut self, body: &[Kernel], trips: usize, ready: f64) -> f64 {
+        let mut end = ready;
+        let run_trips = if trips > 2 * TRIPS { TRIPS } else { trips };
+        let mut before = self.state();
+        for _ in 0..run_trips {
+            before = self.state();
+            end = self.list(body, end);
+            // What a trip gives on is needed by the next.
+            self.compute = self.compute.max(end);
+        }
+        self.skip(before, (trips - run_trips) as f64);
+        self.compute
+    }
+
+    /// The numbers that go on from trip to trip.
+    fn state(&self) -> [f64; 7] {
+        let run = &self.run;
+        [
+            self.host,
+            self.compute,
+            self.communication,
+            run.compute_seconds,
+            run.communication_seconds,
+            run.exposed_seconds,
+            run.flops,
+        ]
+    }
+
+    /// Adds what the last trip took so many times more.
+    fn skip(&mut self, before: [f64; 7], times: f64) {
+        let after = self.state();
+        let next: SmallVec<[f64; 7]> =
+            after.iter().zip(before).map(|(after, before)| after + times * (after - before)).collect();
+        [self.host, self.compute, self.communication] = [next[0], next[1], next[2]];
+        self.run.compute_seconds = next[3];
+        self.run.communication_seconds = next[4];
+        self.run.exposed_seconds = next[5];
+        self.run.flops = next[6];
+    }
+
+    /// Runs the branch that takes longest.
+    fn longest(&mut self, branches: &[Vec<Kernel>], ready: f64) -> f64 {
+        let alone = |branch: &&Vec<Kernel>| run_early(self.runner, branch, 0.0).seconds;
+        let longest = branches.iter().max_by(|left, right| alone(left).total_cmp(&alone(right)));
+        longest.map_or(ready, |branch| self.list(branch, ready))
+    }
+
+    fn keep(&mut self, op: OpId, is_collective: bool, start: f64, end: f64) {
+        if self.keep_spans {
+            self.run.spans.push(Span { op, is_collective, start, end });
+        }
+    }
+}
+
+/// Seconds of a collective of all groups at once.
+pub fn collective_seconds(cluster: &Cluster, collective: Collective, pieces: &[(usize, usize)], bytes: usize) -> f64 {
+    estimate(cluster, collective, &Group::along(cluster, pieces), bytes).seconds
+}

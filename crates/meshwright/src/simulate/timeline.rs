@@ -1,0 +1,250 @@
+//! Instruction lists in time: every stage on its own devices, messages between them.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::engine::Engine;
+use super::kernels::{Kernel, kernels};
+use super::memory::{LiveBytes, StageMemory, piece_memory};
+use super::run::{Run, Runner, collective_seconds, run_early};
+use crate::cluster::{Cluster, Collective, Device};
+use crate::pipeline::{Instruction, PieceKind, Pipeline};
+use crate::program::{ArgumentClass, Program};
+
+/// A step in time.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    pub step_seconds: f64,
+    pub stages: Vec<StageTimeline>,
+    /// Of products of matrices, on all devices.
+    pub flops: f64,
+}
+
+/// What the devices of a stage do; all do the same.
+#[derive(Clone, Debug, Default)]
+pub struct StageTimeline {
+    pub compute_seconds: f64,
+    /// Kernels waited for collectives and messages.
+    pub exposed_seconds: f64,
+    /// There was nothing to do.
+    pub bubble_seconds: f64,
+    /// Collectives ran, alone or beside kernels.
+    pub communication_seconds: f64,
+    pub flops: f64,
+    pub memory: StageMemory,
+    /// What ran when, in order.
+    pub spans: Vec<StageSpan>,
+}
+
+/// A piece or a message of a stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StageSpan {
+    pub kind: SpanKind,
+    pub microbatch: Option<usize>,
+    pub start: f64,
+    pub end: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// A piece, by number.
+    Piece(usize),
+    /// To a stage.
+    Send(usize),
+    /// Nothing to do until a message from a stage has come.
+    Wait(usize),
+    Accumulate,
+}
+
+/// Runs the lists of a pipeline. Lists that wait for each other forever are cut off where they do; the check of
+/// pipelines finds them before.
+pub fn simulate(pipeline: &Pipeline, classes: &[ArgumentClass], cluster: &Cluster, engine: &Engine) -> Timeline {
+    let mut costs = Costs { cluster, engine, programs: FxHashMap::default() };
+    let mut stages: Vec<Stage<'_>> =
+        (0..pipeline.stages.len()).map(|number| Stage::new(pipeline, classes, cluster, engine, number)).collect();
+    // Sent messages: when they left and when they arrive, by buffer and microbatch.
+    let mut messages: FxHashMap<(usize, usize), Message> = FxHashMap::default();
+    loop {
+        let before: usize = stages.iter().map(|stage| stage.next).sum();
+        for stage in &mut stages {
+            stage.proceed(&mut costs, &mut messages);
+        }
+        if stages.iter().map(|stage| stage.next).sum::<usize>() == before {
+            break;
+        }
+    }
+    let step_seconds = stages.iter().map(|stage| stage.now).fold(0.0, f64::max);
+    let devices = pipeline.mesh.devices() as f64;
+    let mut flops = 0.0;
+    let mut timelines = Vec::with_capacity(stages.len());
+    for mut stage in stages {
+        stage.timeline.bubble_seconds += step_seconds - stage.now;
+        flops += stage.timeline.flops * devices;
+        timelines.push(stage.timeline);
+    }
+    Timeline { step_seconds, stages: timelines, flops }
+}
+
+#[derive(Clone, Copy)]
+struct Message {
+    sent: f64,
+    arrives: f64,
+}
+
+/// What programs take, each found once.
+struct Costs<'c> {
+    cluster: &'c Cluster,
+    engine: &'c Engine,
+    /// By the address of the program, for pieces that do the same share it, and by the name of the device.
+    programs: FxHashMap<(usize, String), ProgramCost>,
+}
+
+#[derive(Clone)]
+struct ProgramCost {
+    kernels: Arc<Vec<Kernel>>,
+    run: Run,
+    memory_bytes: usize,
+}
+
+impl Costs<'_> {
+    fn of(&mut self, program: &Arc<Program>, device: &Device) -> &ProgramCost {
+        let key = (Arc::as_ptr(program) as usize, device.name.to_string());
+        let (cluster, engine) = (self.cluster, self.engine);
+        self.programs.entry(key).or_insert_with(|| {
+            let kernels = kernels(program);
+            let run = run_early(Runner { cluster, device, engine }, &kernels, 0.0);
+            ProgramCost { kernels: Arc::new(kernels), run, memory_bytes: piece_memory(program, engine.memory_model) }
+        })
+    }
+}
+
+struct Stage<'p> {
+    pipeline: &'p Pipeline,
+    number: usize,
+    device: Device,
+    engine: Engine,
+    /// The number of the next instruction.
+    next: usize,
+    now: f64,
+    /// When what was sent to each stage has left.
+    links: Vec<f64>,
+    /// How long the last backward piece took: gradients are summed beside it.
+    last_backward: f64,
+    live: LiveBytes,
+    timeline: StageTimeline,
+}
+
+impl<'p> Stage<'p> {
+    fn new(
+        pipeline: &'p Pipeline,
+        classes: &[ArgumentClass],
+        cluster: &Cluster,
+        engine: &Engine,
+        number: usize,
+    ) -> Stage<'p> {
+        let device = cluster.device(number * pipeline.mesh.devices()).clone();
+        let live = LiveBytes::new(pipeline, classes, number);
+        let links = vec![0.0; pipeline.stages.len()];
+        Stage {
+            pipeline,
+            number,
+            device,
+            engine: engine.clone(),
+            next: 0,
+            now: 0.0,
+            links,
+            last_backward: 0.0,
+            live,
+            timeline: StageTimeline::default(),
+        }
+    }
+
+    /// Goes on until a message is missing.
+    fn proceed(&mut self, costs: &mut Costs<'_>, messages: &mut FxHashMap<(usize, usize), Message>) {
+        let list = &self.pipeline.stages[self.number];
+        while let Some(instruction) = list.get(self.next) {
+            match *instruction {
+                Instruction::Run { piece, microbatch } => self.run(costs, piece, microbatch),
+                Instruction::Send { buffer, microbatch, to, into } => {
+                    let message = self.send(costs, buffer, microbatch, to);
+                    messages.insert((into, microbatch.unwrap_or(usize::MAX)), message);
+                }
+                Instruction::Receive { buffer, microbatch, from } => {
+                    let Some(message) = messages.remove(&(buffer, microbatch.unwrap_or(usize::MAX))) else { return };
+                    self.receive(message, buffer, microbatch, from);
+                }
+                Instruction::Accumulate { from, into, .. } => self.accumulate(from, into),
+                Instruction::Free { buffer, .. } => self.live.free(self.pipeline, buffer),
+            }
+            self.next += 1;
+        }
+        self.timeline.memory = self.live.memory.clone();
+    }
+
+    fn run(&mut self, costs: &mut Costs<'_>, number: usize, microbatch: Option<usize>) {
+        let piece = &self.pipeline.pieces[number];
+        let (cluster, engine) = (costs.cluster, costs.engine);
+        let cost = costs.of(&piece.program, &self.device);
+        let run = if piece.kind == PieceKind::Update && engine.overlap_gradients && self.last_backward > 0.0 {
+            let runner = Runner { cluster, device: &self.device, engine };
+            run_early(runner, &cost.kernels, std::mem::take(&mut self.last_backward))
+        } else {
+            cost.run.clone()
+        };
+        self.live.run(self.pipeline, piece, cost.memory_bytes);
+        if matches!(piece.kind, PieceKind::Backward | PieceKind::Weights) {
+            self.last_backward = run.seconds;
+        }
+        self.timeline.compute_seconds += run.compute_seconds;
+        self.timeline.communication_seconds += run.communication_seconds;
+        self.timeline.exposed_seconds += run.exposed_seconds;
+        self.timeline.flops += run.flops;
+        self.span(SpanKind::Piece(number), microbatch, run.seconds);
+    }
+
+    fn span(&mut self, kind: SpanKind, microbatch: Option<usize>, seconds: f64) {
+        let (start, end) = (self.now, self.now + seconds);
+        self.timeline.spans.push(StageSpan { kind, microbatch, start, end });
+        self.now = end;
+    }
+
+    fn send(&mut self, costs: &Costs<'_>, buffer: usize, microbatch: Option<usize>, to: usize) -> Message {
+        let bytes = self.pipeline.buffers[buffer].ty.bytes();
+        let distance = self.number.abs_diff(to) * self.pipeline.mesh.devices();
+        let seconds = collective_seconds(costs.cluster, Collective::Send, &[(2, distance)], bytes);
+        let start = self.now.max(self.links[to]);
+        let arrives = start + seconds;
+        self.links[to] = arrives;
+        self.timeline.communication_seconds += seconds;
+        if self.engine.blocking_sends {
+            self.timeline.exposed_seconds += arrives - self.now;
+            self.span(SpanKind::Send(to), microbatch, arrives - self.now);
+        }
+        Message { sent: start, arrives }
+    }
+
+    fn receive(&mut self, message: Message, buffer: usize, microbatch: Option<usize>, from: usize) {
+        let waits = (message.arrives - self.now).max(0.0);
+        // Until the other stage sent, there was nothing to do; after that the message was on its way.
+        let idle = (message.sent - self.now).clamp(0.0, waits);
+        self.timeline.bubble_seconds += idle;
+        self.timeline.exposed_seconds += waits - idle;
+        if waits > 0.0 {
+            self.span(SpanKind::Wait(from), microbatch, waits);
+        }
+        self.live.make(self.pipeline, buffer);
+    }
+
+    /// A sum begins with its first part, which takes no time.
+    fn accumulate(&mut self, from: usize, into: usize) {
+        let bytes = self.pipeline.buffers[from].ty.bytes() + 2 * self.pipeline.buffers[into].ty.bytes();
+        if self.live.make(self.pipeline, into) {
+            return;
+        }
+        let rate = self.device.memory_bytes_per_second * self.device.efficiency.memory;
+        let seconds = bytes as f64 / rate + self.device.launch_seconds;
+        self.timeline.compute_seconds += seconds;
+        self.span(SpanKind::Accumulate, None, seconds);
+    }
+}
