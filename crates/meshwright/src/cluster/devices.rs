@@ -96,9 +96,11 @@ const GPU_LAUNCH: f64 = 2.5e-6;
 const TPU_LAUNCH: f64 = 1e-6;
 
 /// Fitted to runs on A100.
-const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.8, attention: 0.5, tile_depth: 42.0, memory: 0.8 };
+const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.9, attention: 0.5, tile_depth: 60.0, memory: 0.85 };
 /// Fitted to runs on H100.
-const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.7, attention: 0.45, tile_depth: 64.0, memory: 0.8 };
+const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.75, attention: 0.45, tile_depth: 60.0, memory: 0.85 };
+/// Fitted to runs on H100 that are held to 500 W.
+const H100_500W_EFFICIENCY: Efficiency = Efficiency { products: 0.5, ..H100_EFFICIENCY };
 /// An assumption: as A100, whose tiles are alike.
 const V100_EFFICIENCY: Efficiency = A100_EFFICIENCY;
 /// Nothing was fitted: the rates of the maker, with the losses that XLA's fused loops usually have.
@@ -238,6 +240,21 @@ pub const SYSTEMS: &[System] = &[
         link: "nvlink4",                                // NVIDIA DGX H100 data sheet (2022).
         network: "infiniband-400",                      // NVIDIA DGX H100 data sheet (2022).
         devices_per_adapter: 1,                         // the same: eight ports for compute.
+        most_in_node: 8,                                // the same.
+    },
+    System {
+        device: Device {
+            name: Cow::Borrowed("h100-96g"),
+            memory_bytes: gib(95.0),                    // of 96 GB; torchtitan's reports give memory as a share of 95.0 GiB.
+            memory_bytes_per_second: 2400e9,            // an assumption: five stacks of HBM2e at 3.75 Gb/s a pin.
+            flops_per_second: H100_RATES,               // as h100; the limit of 500 W is in the efficiency.
+            launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 132,                            // as h100.
+            efficiency: H100_500W_EFFICIENCY,           // see there.
+        },
+        link: "nvlink4",                                // as h100.
+        network: "infiniband-400",                      // torchtitan's reports (2024): 400 Gb/s a device.
+        devices_per_adapter: 1,                         // the same.
         most_in_node: 8,                                // the same.
     },
     System {

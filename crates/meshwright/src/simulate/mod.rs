@@ -1,9 +1,11 @@
 //! The simulator: from what devices run to a timeline.
 
+mod combine;
 mod compute;
 mod engine;
 mod kernels;
 mod memory;
+mod prepare;
 mod products;
 mod run;
 mod timeline;
@@ -12,6 +14,7 @@ pub use compute::{kernel_flops, kernel_seconds};
 pub use engine::{ENGINES, Engine, engine};
 pub use kernels::{AttentionTask, Kernel, Task, kernels};
 pub use memory::StageMemory;
+pub use prepare::Prepared;
 pub use products::Product;
-pub use run::{Run, Runner, Span, collective_seconds, run, run_early};
+pub use run::{Run, Runner, Span, run, run_early};
 pub use timeline::{SpanKind, StageSpan, StageTimeline, Timeline, simulate};
