@@ -245,23 +245,26 @@ impl Emitter<'_, '_, '_> {
 
     /// What a sum is reduced to in every trip, where its reductions are not left for after the loop.
     fn reduced_in_loop(&self, value: ValueId, lies: &Sharding, axis: usize) -> Sharding {
-        let wanted = self.in_entered_loops(self.layout.sharding(value));
+        self.reduced_to(lies, &self.in_entered_loops(self.layout.sharding(value)), axis)
+    }
+
+    pub(super) fn reduced_to(&self, lies: &Sharding, wanted: &Sharding, axis: usize) -> Sharding {
         let (cut, eager) = (wanted.cut(), self.layout.eager);
         let becomes_cut =
             |&piece: &Piece| !self.mesh.is_temporal(piece) && cut.contains(piece) && eager.contains(piece);
-        if !lies.partial.iter().any(becomes_cut) || !wanted.partial.is_empty() || self.moves_tile(lies, &wanted) {
+        if !lies.partial.iter().any(becomes_cut) || !wanted.partial.is_empty() || self.moves_tile(lies, wanted) {
             return lies.clone();
         }
         let partial = lies.partial.iter().copied().filter(|&piece| self.mesh.axis_of(piece) == axis).collect();
         Sharding {
-            dims: without_axis(&wanted, |piece| self.mesh.axis_of(*piece) == axis).dims,
+            dims: without_axis(wanted, |piece| self.mesh.axis_of(*piece) == axis).dims,
             partial,
             reduction: lies.reduction,
         }
     }
 
     /// Finishes a sum that has left its last loop.
-    fn finish_after_loop(&mut self, value: ValueId) -> Result<(), String> {
+    pub(super) fn finish_after_loop(&mut self, value: ValueId) -> Result<(), String> {
         let (_, lies) = self.made_here(value)?;
         let wanted = self.in_entered_loops(self.layout.sharding(value)).finished();
         let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
@@ -306,7 +309,7 @@ struct Leaving {
     lies: Sharding,
 }
 
-fn without_axis(lies: &Sharding, on_axis: impl Fn(&Piece) -> bool) -> Sharding {
+pub(super) fn without_axis(lies: &Sharding, on_axis: impl Fn(&Piece) -> bool) -> Sharding {
     let mut outside = lies.clone();
     for pieces in outside.dims.iter_mut().chain([&mut outside.partial]) {
         pieces.retain(|piece| !on_axis(piece));
@@ -319,20 +322,20 @@ fn without_axis(lies: &Sharding, on_axis: impl Fn(&Piece) -> bool) -> Sharding {
 
 /// When an op runs: before the loop of its level, or in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Level {
-    number: usize,
-    inside: bool,
+pub(super) struct Level {
+    pub(super) number: usize,
+    pub(super) inside: bool,
 }
 
-struct Levels {
-    of: FxHashMap<OpId, Level>,
+pub(super) struct Levels {
+    pub(super) of: FxHashMap<OpId, Level>,
     count: usize,
 }
 
 impl Levels {
     /// Puts ops as early as they can be, then moves those in loops to where they are needed, so that
     /// as little as possible crosses from loop to loop.
-    fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
+    pub(super) fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
         let mut levels = Levels { of: FxHashMap::default(), count: 1 };
         let mut makers: FxHashMap<ValueId, OpId> = FxHashMap::default();
         for &op in ops {
@@ -376,7 +379,7 @@ impl Levels {
 impl Emitter<'_, '_, '_> {
     /// What an op reads that is not free, also inside of it and through free values, and how it
     /// needs it.
-    fn reads(&self, op: OpId) -> Vec<(ValueId, Sharding)> {
+    pub(super) fn reads(&self, op: OpId) -> Vec<(ValueId, Sharding)> {
         let mut found = Vec::new();
         let operation = &self.old.ops[op];
         for (index, &value) in operation.operands.iter().enumerate() {
@@ -419,7 +422,7 @@ impl Emitter<'_, '_, '_> {
         found.extend(outer.collect::<Vec<_>>());
     }
 
-    fn read(&self, value: ValueId, wanted: Sharding, found: &mut Vec<(ValueId, Sharding)>) {
+    pub(super) fn read(&self, value: ValueId, wanted: Sharding, found: &mut Vec<(ValueId, Sharding)>) {
         match self.old.producer(value).filter(|_| self.layout.is_free(value)) {
             // What free values are made of are scalars and constants.
             Some(op) => {

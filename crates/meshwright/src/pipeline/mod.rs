@@ -1,6 +1,24 @@
 //! Pipelines: a step cut into stages that follow each other, each on devices of its own, and what
 //! every stage does in which order.
 
+mod assign;
+mod balance;
+mod check;
+mod cut;
+mod draft;
+mod join;
+mod list;
+mod place;
+mod portable;
+mod print;
+mod schedule;
+mod wire;
+mod write;
+
+pub use check::check;
+pub use cut::{Pipelined, pipeline};
+pub use schedule::Schedule;
+
 use std::sync::Arc;
 
 use crate::program::{Program, Type};
@@ -87,6 +105,8 @@ pub enum Role {
     Gradient,
     /// Made once in a step.
     Made,
+    /// The number of the microbatch, which pieces read that cut something by themselves.
+    Number,
 }
 
 /// One thing that a stage does.
