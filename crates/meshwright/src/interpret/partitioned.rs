@@ -117,7 +117,7 @@ pub(super) fn join(parts: &[(Place, &Tensor)], lies: &Sharding, mesh: &Mesh) -> 
     Ok(whole)
 }
 
-fn same(left: &Tensor, right: &Tensor) -> bool {
+pub(super) fn same(left: &Tensor, right: &Tensor) -> bool {
     match (&left.data, &right.data) {
         (Data::Float(left), Data::Float(right)) => {
             left.iter().zip(right).all(|(left, right)| left == right || left.is_nan() && right.is_nan())

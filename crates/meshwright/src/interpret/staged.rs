@@ -8,7 +8,7 @@ use std::thread;
 
 use super::devices::evaluate_devices;
 use super::elementwise;
-use super::partitioned::{Place, join, part};
+use super::partitioned::{Place, join, part, same};
 use super::tensor::{Tensor, into_tensor};
 use super::{EvaluateError, Options};
 use crate::pipeline::{Instruction, Pipeline, Role, Stored};
@@ -205,7 +205,7 @@ fn whole_result(
             join(&parts, sharding, &pipeline.mesh).map_err(|message| fail(format!("result {index}: {message}")))?;
         match &found {
             // Stages that hold the same parameter add up its gradient in the same order.
-            Some(first) if first.data != whole.data => {
+            Some(first) if !same(first, &whole) => {
                 return Err(fail(format!("result {index} is not the same on all stages that hold it")));
             }
             _ => found = Some(whole),

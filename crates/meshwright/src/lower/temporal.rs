@@ -333,8 +333,9 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Puts ops as early as they can be, then moves those in loops to where they are needed, so that
-    /// as little as possible crosses from loop to loop.
+    /// Puts ops as early as they can be, then moves those in loops, and what comes after loops, to where
+    /// they are needed, so that as little as possible crosses from loop to loop: a loss that is divided by a
+    /// count of tokens does not need its sum before the backward pass begins.
     pub(super) fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
         let mut levels = Levels { of: FxHashMap::default(), count: 1 };
         let mut makers: FxHashMap<ValueId, OpId> = FxHashMap::default();
@@ -360,8 +361,10 @@ impl Levels {
         let mut latest: FxHashMap<OpId, usize> = FxHashMap::default();
         for &op in ops.iter().rev() {
             let Some(level) = self.of.get_mut(&op) else { continue };
-            if let (Some(&number), true) = (latest.get(&op), level.inside) {
-                level.number = number;
+            match (latest.get(&op), level.inside) {
+                (Some(&number), true) => level.number = number,
+                (number, false) if level.number > 0 => level.number = number.copied().unwrap_or(self.count - 1),
+                _ => {}
             }
             let reader = *level;
             for (value, wanted) in emitter.reads(op) {

@@ -307,7 +307,10 @@ impl Assigner<'_> {
         let first = gradients.first()?;
         let is_after = gradients.iter().any(|maker| self.joins[maker.index()]);
         let is_spread = gradients.iter().any(|maker| self.chunks[maker.index()] != self.chunks[first.index()]);
-        let is_sum = self.program.ops[op].op == Op::Binary(Binary::Add);
+        let operation = &self.program.ops[op];
+        let shape = self.program.shape(self.program.body().arguments[argument]);
+        // Gradients of activations that lead to an embedding alone are no parts of its gradient.
+        let is_sum = operation.op == Op::Binary(Binary::Add) && self.program.shape(operation.results[0]) == shape;
         (users.len() > 1 && (is_after || is_spread && is_sum)).then(|| users.clone())
     }
 

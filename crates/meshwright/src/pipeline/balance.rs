@@ -104,7 +104,7 @@ fn places(program: &Program, ops: &[OpId], before: &[f64], crossing: &[usize], c
         let (low, high) = (first.max(1).min(place), last.min(ops.len() - 1).max(place));
         let least = crossing[low..=high].iter().copied().min().unwrap_or(0);
         let is_heavy = |range: std::ops::Range<usize>| {
-            ops[range].iter().any(|&op| work(program, op).matrix > 0.0 || !program.ops[op].regions.is_empty())
+            ops[range].iter().any(|&op| work(program, op).matrix > 0.0 || matches!(program.ops[op].op, Op::While))
         };
         let is_new = is_heavy(places.last().copied().unwrap_or(0)..place);
         let is_low = crossing[place] as f64 <= TOLERANCE * least as f64;
