@@ -7,6 +7,7 @@ use super::assign::{Assignment, Cut, assign};
 use super::draft::Drafts;
 use super::join::finish_before_joins;
 use super::list::lists;
+use super::modules::chunk_modules;
 use super::place::Placing;
 use super::schedule::{Counts, Schedule};
 use super::wire::{Wiring, wire};
@@ -27,7 +28,10 @@ pub struct Pipelined {
     /// What its parts are for.
     pub anatomy: Arc<Anatomy>,
     pub pipeline: Pipeline,
-    /// One per tactic; what it costs is that of all stages as one.
+    /// Of every chunk, the modules of its forward pass, such as `layers/4 … layers/7`.
+    pub modules: Vec<String>,
+    /// One per tactic; what it costs is that of all stages as one, and after the last tactic what all stages
+    /// cost together.
     pub feedback: Vec<Feedback>,
     pub conflicts: Vec<Conflict>,
 }
@@ -56,15 +60,16 @@ pub fn pipeline(
     let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
     let build = || build(&last, stages, counts, axis.filter(|_| counts.microbatches > 1), price);
-    let (built, measured) = measure_all(snapshots, price, build);
-    let pipeline = built.map_err(at_stages)?;
+    let (built, mut measured) = measure_all(snapshots, price, build);
+    let (pipeline, modules) = built.map_err(at_stages)?;
+    measured.push(Ok(pipeline.measures()));
     let mut feedback = Vec::new();
     for (tactic, (notes, measured)) in tactics.iter().zip(notes.into_iter().zip(measured)) {
         let measures = measured.map_err(|message| at_stages((message, None)))?;
         feedback.push(Feedback { tactic: tactic.name.clone(), measures, notes });
     }
     let (conflicts, anatomy) = (layout.conflicts(), layout.anatomy.clone());
-    Ok(Pipelined { program, anatomy, pipeline, feedback, conflicts })
+    Ok(Pipelined { program, anatomy, pipeline, modules, feedback, conflicts })
 }
 
 fn find_stages(tactics: &[Tactic]) -> Result<(usize, &Stages), TacticError> {
@@ -134,7 +139,7 @@ fn build(
     counts: Counts,
     axis: Option<usize>,
     price: Price<'_>,
-) -> Result<Pipeline, Problem> {
+) -> Result<(Pipeline, Vec<String>), Problem> {
     let chunk_count = counts.stages * counts.chunks;
     if !layout.anatomy.classes.contains(&ArgumentClass::Parameter) {
         let hint = "stages are for training steps that give back new parameters and a loss".to_owned();
@@ -156,6 +161,7 @@ fn build(
     let Wiring { pieces, buffers, arguments, results, .. } = wiring;
     let pipeline = Pipeline {
         mesh: layout.mesh.clone(),
+        schedule: stages.schedule,
         microbatches: counts.microbatches,
         chunk_count,
         pieces,
@@ -165,7 +171,9 @@ fn build(
         results,
     };
     check(&pipeline).map_err(|message| (message, None))?;
-    Ok(pipeline)
+    let is_forward = |op| layout.anatomy.is_forward(op);
+    let modules = chunk_modules(layout.program, is_forward, &assignment, chunk_count);
+    Ok((pipeline, modules))
 }
 
 /// An axis of microbatches has to cut the batch.

@@ -8,6 +8,8 @@ mod cut;
 mod draft;
 mod join;
 mod list;
+mod measure;
+mod modules;
 mod place;
 mod portable;
 mod print;
@@ -17,6 +19,7 @@ mod write;
 
 pub use check::check;
 pub use cut::{Pipelined, pipeline};
+pub use measure::StageMeasures;
 pub use schedule::Schedule;
 
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use crate::shard::{Mesh, Sharding};
 pub struct Pipeline {
     /// The mesh of one stage, with the axis in time that the microbatches lie along, where there is one.
     pub mesh: Mesh,
+    pub schedule: Schedule,
     pub microbatches: usize,
     /// How many chunks the model is cut into: chunk `c` runs on stage `c % stages`.
     pub chunk_count: usize,
