@@ -32,7 +32,7 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     /// Who reads what, found when the first such loop is written.
     pub(super) readers: Option<FxHashMap<ValueId, Vec<Option<OpId>>>>,
     pub(super) reshards: Vec<Reshard>,
-    /// What barriers have to let through, where that is not all.
+    /// What barriers and loops over time have to let through, where that is not all.
     pub(super) needed: Option<FxHashSet<ValueId>>,
 }
 

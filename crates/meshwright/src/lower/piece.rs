@@ -84,22 +84,34 @@ impl Emitter<'_, '_, '_> {
     }
 }
 
-/// What the ops of a piece make that some of them read or that it gives on. Barriers let through no more.
+/// What the ops of a piece read, and what it gives on. Barriers and loops let through no more.
 fn needed(layout: &Layout<'_>, request: &Request<'_>) -> FxHashSet<ValueId> {
     let program = layout.program;
-    let mut needed: FxHashSet<ValueId> = request.gives.iter().map(|(value, _)| *value).collect();
+    let mut needed = FxHashSet::default();
+    request.gives.iter().for_each(|(value, _)| need(layout, *value, &mut needed));
     for &op in request.ops.iter().rev() {
         let operation = &program.ops[op];
         if let Op::OptimizationBarrier = operation.op {
-            let pairs = operation.operands.iter().zip(&operation.results);
-            let passed: Vec<ValueId> =
-                pairs.filter(|(_, result)| needed.contains(result)).map(|(operand, _)| *operand).collect();
-            needed.extend(passed);
+            for (operand, result) in operation.operands.iter().zip(&operation.results) {
+                if needed.contains(result) {
+                    need(layout, *operand, &mut needed);
+                }
+            }
         } else {
-            needed.extend(program.reads(op));
+            program.reads(op).into_iter().for_each(|value| need(layout, value, &mut needed));
         }
     }
     needed
+}
+
+/// Adds a value, and where it is free what it is made of.
+fn need(layout: &Layout<'_>, value: ValueId, needed: &mut FxHashSet<ValueId>) {
+    if needed.insert(value)
+        && layout.is_free(value)
+        && let Some(op) = layout.program.producer(value)
+    {
+        layout.program.ops[op].operands.iter().for_each(|&operand| need(layout, operand, needed));
+    }
 }
 
 /// The program without the arguments that nobody reads, and which those are that somebody does.
@@ -158,25 +170,37 @@ impl<'l, 'p, 'w> View<'l, 'p, 'w> {
     }
 
     /// How an op leaves a result to those that come after it. Inside of the loop over an axis, sums over the
-    /// axis stay unfinished.
+    /// axis stay unfinished; loops over other axes in time have ended.
     pub(crate) fn left(&self, value: ValueId, inside: Option<usize>) -> Sharding {
         let Emitter { layout, old, mesh, .. } = &self.emitter;
         let Some(op) = old.producer(value) else { return layout.stored(value) };
         let index = old.ops[op].results.iter().position(|&result| result == value).unwrap_or(0);
-        let made = layout.produced(op)[index].clone();
+        let is_over = |piece: &Piece| mesh.is_temporal(*piece) && inside != Some(mesh.axis_of(*piece));
+        let (produced, lies) = (&layout.produced(op)[index], self.lies(value, inside));
+        let made = without_axis(produced, is_over);
+        let is_temporal = |piece: &Piece| mesh.is_temporal(*piece);
+        if made != *produced && !made.partial.iter().any(is_temporal) {
+            return lies.finished();
+        }
+        if self.emitter.is_waiting(&made, &lies) || made.partial == lies.partial { made } else { lies }
+    }
+
+    /// How a value lies where only the loop over an axis is under way.
+    fn lies(&self, value: ValueId, inside: Option<usize>) -> Sharding {
+        let Emitter { layout, mesh, .. } = &self.emitter;
         let is_here = |piece: &Piece| !mesh.is_temporal(*piece) || inside == Some(mesh.axis_of(*piece));
         let mut lies = layout.sharding(value).clone();
         for pieces in &mut lies.dims {
             let keep = pieces.iter().take_while(|piece| is_here(piece)).count();
             pieces.truncate(keep);
         }
-        if self.emitter.is_waiting(&made, &lies) || made.partial == lies.partial { made } else { lies }
+        lies
     }
 
     /// How a sum over an axis is given out of a microbatch's piece, and how it lies once all are added up.
     pub(crate) fn accumulated(&self, value: ValueId, axis: usize) -> (Sharding, Sharding) {
         let left = self.left(value, Some(axis));
-        let given = self.emitter.reduced_to(&left, self.emitter.layout.sharding(value), axis);
+        let given = self.emitter.reduced_to(&left, &self.lies(value, Some(axis)), axis);
         let sum = without_axis(&given, |piece| self.emitter.mesh.axis_of(*piece) == axis);
         (given, sum)
     }

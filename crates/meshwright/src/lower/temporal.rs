@@ -133,7 +133,8 @@ impl Emitter<'_, '_, '_> {
             readers.is_some_and(|ops| ops.iter().any(|op| op.is_none_or(|op| !inside_set.contains(&op))))
         };
         let made = inside.iter().flat_map(|&op| self.old.ops[op].results.iter().copied());
-        made.filter(is_read_outside).filter(|&value| !self.layout.is_free(value)).collect()
+        let is_needed = |value: &ValueId| self.needed.as_ref().is_none_or(|needed| needed.contains(value));
+        made.filter(is_read_outside).filter(is_needed).filter(|&value| !self.layout.is_free(value)).collect()
     }
 
     /// For every value, the ops of its region that read it, themselves or by what is inside of them,

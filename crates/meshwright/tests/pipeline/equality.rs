@@ -10,7 +10,7 @@ use meshwright::tactics::parse;
 use crate::small::small_model;
 
 /// How far apart numbers may be, relative to the largest of a tensor.
-const TOLERANCE: f64 = 1e-9;
+pub(crate) const TOLERANCE: f64 = 1e-9;
 
 pub(crate) fn staged(program: &Program, mesh: &str, tactics: &str) -> Result<Pipelined, String> {
     let tactics = parse(tactics).map_err(|error| error.message)?;
