@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::kernels::{Kernel, Task, kernels};
 use super::memory::piece_memory;
 use crate::lower::LocalProgram;
-use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Stored};
+use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
 use crate::profile::MemoryModel;
 use crate::program::{ArgumentClass, ValueId};
 
@@ -111,6 +111,7 @@ fn whole(local: LocalProgram) -> Pipeline {
     };
     Pipeline {
         mesh,
+        schedule: Schedule::Gpipe,
         microbatches: 1,
         chunk_count: 1,
         pieces: vec![piece],

@@ -2,9 +2,10 @@
 
 use super::setup::{Degrees, Recompute, Setup, Sharding};
 use crate::lower::estimate;
+use crate::pipeline::only_pipeline;
 use crate::shard::Mesh;
 use crate::simulate::{Prepared, Timeline, simulate};
-use crate::tactics::{parse, partition};
+use crate::tactics::{TacticError, only_local, parse};
 
 /// What is predicted of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,12 +34,15 @@ pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
     mesh += &format!(",micro={microbatches}@time");
     let mesh = Mesh::parse(&mesh)?;
     let tactics = parse(&tactics_of(setup)).map_err(|error| error.message)?;
-    if stages > 1 {
-        return Err("stages are not expressed yet".to_owned());
-    }
-    let partitioned = partition(&program, &mesh, &tactics, &estimate)
-        .map_err(|error| format!("{}: {}", error.tactic, error.message))?;
-    let mut prepared = Prepared::whole(partitioned.local, &partitioned.anatomy.classes, setup.engine.memory_model);
+    let fail = |error: TacticError| format!("{}: {}", error.tactic, error.message);
+    let memory_model = setup.engine.memory_model;
+    let mut prepared = if stages > 1 {
+        let (pipeline, anatomy) = only_pipeline(&program, &mesh, &tactics, &estimate).map_err(fail)?;
+        Prepared::new(pipeline, &anatomy.classes, memory_model)
+    } else {
+        let (local, anatomy) = only_local(&program, &mesh, &tactics, &estimate).map_err(fail)?;
+        Prepared::whole(local, &anatomy.classes, memory_model)
+    };
     if setup.degrees.data != data {
         prepared.widen(context * model, data, setup.degrees.data);
     }
@@ -101,5 +105,28 @@ fn tactics_of(setup: &Setup) -> String {
     if setup.recompute == Recompute::Attention && !setup.engine.fused_attention {
         tactic("remat = ['**/attn/attention']");
     }
+    if setup.degrees.stages > 1 {
+        tactic(&stages_of(setup));
+    }
     text
+}
+
+/// Layers are spread evenly where they can be, as Megatron wants them; else what they cost is.
+fn stages_of(setup: &Setup) -> String {
+    let Degrees { stages, chunks, .. } = setup.degrees;
+    let (layers, parts) = (setup.model.settings.layers, stages * chunks);
+    let schedule = if chunks > 1 { "interleaved" } else { "1f1b" };
+    let cut = if layers.is_multiple_of(parts) {
+        let each = layers / parts;
+        let scopes = |part: usize| {
+            let names: Vec<String> =
+                (part * each..(part + 1) * each).map(|layer| format!("'layers.{layer}/**'")).collect();
+            format!("[{}]", names.join(", "))
+        };
+        let parts: Vec<String> = (0..parts).map(scopes).collect();
+        format!("[{}]", parts.join(", "))
+    } else {
+        stages.to_string()
+    };
+    format!("stages = {cut}\nschedule = '{schedule}'\nchunks = {chunks}")
 }
