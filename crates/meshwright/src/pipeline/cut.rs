@@ -58,7 +58,7 @@ pub fn pipeline(
     };
     let axis = microbatch_axis(mesh).map_err(at_stages)?;
     let counts = counts(stages, mesh, axis).map_err(at_stages)?;
-    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, tactics);
+    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, mesh, tactics);
     let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
     let build = || build(&last, stages, counts, axis.filter(|_| counts.microbatches > 1), price);
@@ -90,7 +90,7 @@ pub(crate) fn only_pipeline(
     };
     let axis = microbatch_axis(mesh).map_err(at_stages)?;
     let counts = counts(stages, mesh, axis).map_err(at_stages)?;
-    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, tactics);
+    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, mesh, tactics);
     let layout = lay_out_last(&program, mesh, tactics)?;
     let built = build(&layout, stages, counts, axis.filter(|_| counts.microbatches > 1), price).map_err(at_stages)?;
     Ok((built.0, layout.anatomy.clone()))

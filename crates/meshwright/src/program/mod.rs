@@ -1,6 +1,7 @@
 //! The Program: a typed SSA tensor program with one closed set of ops.
 
 mod anatomy;
+mod barriers;
 mod build;
 mod builder;
 mod compact;

@@ -45,7 +45,7 @@ pub fn partition(
         let message = "`stages` makes a program for every stage, not one".to_owned();
         return Err(TacticError { number: Some(number), tactic: tactics[number].name.clone(), message, hint: None });
     }
-    let program = rewrite(program, tactics);
+    let program = rewrite(program, mesh, tactics);
     let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
     let (local, measured) = measure_all(snapshots, price, || lower_layout(&last, price));
@@ -70,11 +70,13 @@ pub fn partition(
     Ok(Partitioned { program, anatomy, local, feedback, conflicts, explanations })
 }
 
-/// The program that is laid out: batch normalizations written out, and some of it computed again.
-pub(crate) fn rewrite(program: &Program, tactics: &[Tactic]) -> Program {
+/// The program that is laid out: batch normalizations written out, and some of it computed again. Where it runs
+/// in microbatches, weights wait for nothing.
+pub(crate) fn rewrite(program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Program {
     let scopes: Vec<&Pattern> =
         tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
-    remat(&expand_batch_norm(program), &scopes)
+    let program = remat(&expand_batch_norm(program), &scopes);
+    if mesh.axes.iter().any(|axis| axis.temporal) { program.free_arguments() } else { program }
 }
 
 /// A program laid out by tactics.
@@ -118,7 +120,7 @@ pub(crate) fn only_local(
     tactics: &[Tactic],
     price: Price<'_>,
 ) -> Result<(LocalProgram, Arc<Anatomy>), TacticError> {
-    let program = rewrite(program, tactics);
+    let program = rewrite(program, mesh, tactics);
     let layout = lay_out_last(&program, mesh, tactics)?;
     let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
     let (_, local) = lower_layout(&layout, price).map_err(fail)?;

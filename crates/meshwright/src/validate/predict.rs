@@ -24,7 +24,9 @@ pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
     let batch = data * setup.degrees.micro_batch * microbatches;
     built.set("batch", &batch.to_string())?;
     let program = built.build()?;
-    let axes = [("data", data), ("context", context), ("model", model)];
+    // State is cut evenly: by as many devices as divide the width of the model.
+    let shard = shard_width(setup);
+    let axes = [("data", data / shard), ("shard", shard), ("context", context), ("model", model)];
     let spatial: Vec<String> =
         axes.iter().filter(|(_, size)| *size > 1).map(|(name, size)| format!("{name}={size}")).collect();
     let mut mesh = spatial.join(",");
@@ -68,6 +70,18 @@ fn data_width(setup: &Setup) -> usize {
     }
 }
 
+/// How many parts the state of training is cut into.
+fn shard_width(setup: &Setup) -> usize {
+    match setup.sharding {
+        Sharding::Whole => 1,
+        Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3 => {
+            let hidden = setup.model.settings.hidden;
+            let divides = |parts: &usize| setup.degrees.data.is_multiple_of(*parts) && hidden.is_multiple_of(*parts);
+            (1..=setup.degrees.data).rev().find(divides).unwrap_or(1)
+        }
+    }
+}
+
 pub fn predict(setup: &Setup, prepared: &Prepared) -> (Prediction, Timeline) {
     let timeline = simulate(prepared, &setup.cluster, &setup.engine);
     let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0);
@@ -80,8 +94,12 @@ fn tactics_of(setup: &Setup) -> String {
     let Degrees { data, context, model, .. } = setup.degrees;
     let mut text = String::new();
     let mut tactic = |lines: &str| text += &format!("[[tactic]]\n{lines}\n");
-    if data_width(setup) > 1 || data == 1 && context == 1 && model == 1 {
+    let shard = shard_width(setup);
+    if data_width(setup) > shard || data == 1 && context == 1 && model == 1 {
         tactic("axis = 'data'\npreset = 'data'");
+    }
+    if shard > 1 {
+        tactic("axis = 'shard'\npreset = 'data'");
     }
     if context > 1 {
         tactic("axis = 'context'\npreset = 'sequence'");
@@ -93,12 +111,13 @@ fn tactics_of(setup: &Setup) -> String {
             tactic("axis = 'model'\npreset = 'sequence'");
         }
     }
-    if data_width(setup) > 1 {
+    if shard > 1 {
         match setup.sharding {
             Sharding::Whole => {}
-            Sharding::Zero1 => tactic("axis = 'data'\npreset = 'zero1'"),
-            Sharding::Zero2 => tactic("axis = 'data'\npreset = 'zero2'"),
-            Sharding::Zero3 => tactic("axis = 'data'\npreset = 'zero3'"),
+            // The weights that are updated lie in parts; a copy in 16 bits is gathered once.
+            Sharding::Zero1 => tactic("axis = 'shard'\ntile = { 'params.**' = 'first' }"),
+            Sharding::Zero2 => tactic("axis = 'shard'\npreset = 'zero2'"),
+            Sharding::Zero3 => tactic("axis = 'shard'\npreset = 'zero3'"),
         }
     }
     tactic("axis = 'micro'\npreset = 'data'");

@@ -1,0 +1,49 @@
+//! Arguments and barriers: what needs no waiting for.
+
+use super::{Copier, Id, Op, OpId, Program, Type, ValueId, Values};
+
+impl Program {
+    /// The same program in which arguments of the body go around barriers, and what is made of them alone is made
+    /// once. Behind a barrier, weights would be cast and gathered again in every trip of a loop over time.
+    pub(crate) fn free_arguments(&self) -> Program {
+        let is_held = |op: &OpId| matches!(self.ops[*op].op, Op::OptimizationBarrier);
+        if !self.body().ops.iter().any(|op| is_held(op)) {
+            return self.clone();
+        }
+        let mut is_argument = vec![false; self.values.len()];
+        self.body().arguments.iter().for_each(|argument| is_argument[argument.index()] = true);
+        let mut copier = Copier::new(self);
+        let body = copier.new.body;
+        copier.copy_arguments(self.body, body);
+        for &op in &self.body().ops {
+            if is_held(&op) {
+                copy_barrier(&mut copier, op, &is_argument);
+            } else {
+                copier.copy_whole(op, body);
+            }
+        }
+        copier.copy_results(self.body, body);
+        copier.new.compact().merge_twins()
+    }
+}
+
+fn copy_barrier(copier: &mut Copier<'_>, op: OpId, is_argument: &[bool]) {
+    let operation = &copier.old.ops[op];
+    let mut held: Vec<(ValueId, ValueId)> = Vec::new();
+    for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
+        let value = copier.value(operand);
+        if is_argument[operand.index()] {
+            copier.set_value(result, value);
+        } else {
+            held.push((value, result));
+        }
+    }
+    let operands: Values = held.iter().map(|(value, _)| *value).collect();
+    let types: Vec<Type> = operands.iter().map(|&value| copier.new.ty(value).clone()).collect();
+    let (location, body) = (copier.location(operation.location), copier.new.body);
+    let new = copier.new.add_op_with_types(body, Op::OptimizationBarrier, &operands, &[], types, location);
+    for (index, (_, result)) in held.into_iter().enumerate() {
+        let value = copier.new.ops[new].results[index];
+        copier.set_value(result, value);
+    }
+}
