@@ -2,6 +2,7 @@
 
 mod compute;
 mod engine;
+mod fit;
 mod kernels;
 mod memory;
 mod products;
@@ -10,6 +11,9 @@ mod timeline;
 
 pub use compute::{kernel_flops, kernel_seconds};
 pub use engine::{ENGINES, Engine, engine};
+pub use fit::{
+    FittedDevice, LONG_CHAIN_BYTES, MeasuredChain, MeasuredLaunches, MeasuredProduct, Measurements, fit_device,
+};
 pub use kernels::{AttentionTask, Kernel, Task, kernels};
 pub use memory::StageMemory;
 pub use products::Product;
