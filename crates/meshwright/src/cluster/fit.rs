@@ -99,6 +99,8 @@ pub enum FitError {
     BadSeconds { what: &'static str, index: usize, seconds: f64 },
     /// A measurement is of nothing: no bytes, no operations, or too few devices.
     Nothing { what: &'static str, index: usize },
+    /// No node has so many.
+    Devices { found: usize },
 }
 
 impl fmt::Display for FitError {
@@ -110,6 +112,7 @@ impl fmt::Display for FitError {
             FitError::BadSeconds { what, index, seconds } => {
                 write!(f, "number {} of the measured {what} took {seconds} seconds", index + 1)
             }
+            FitError::Devices { found } => write!(f, "no node has {found} devices"),
             FitError::Nothing { what, index } => write!(f, "number {} of the measured {what} is of nothing", index + 1),
         }
     }
@@ -163,4 +166,9 @@ pub(crate) fn descend(start: &[f64], most: &[f64], distance: impl Fn(&[f64]) -> 
         }
     }
     numbers
+}
+
+/// Four digits: measurements are worth no more, and files are to be read.
+pub(crate) fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
 }

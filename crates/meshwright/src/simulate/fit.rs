@@ -7,7 +7,7 @@ use super::compute::{chain_seconds, products_seconds};
 use super::engine::{ENGINES, Engine};
 use super::products::Product;
 use crate::cluster::{
-    Device, Efficiency, FitError, Rates, Residual, check_seconds, descend, log_error, peak_and_share,
+    Device, Efficiency, FitError, Rates, Residual, check_seconds, descend, log_error, peak_and_share, rounded,
 };
 use crate::program::{DType, DTypeKind};
 
@@ -253,9 +253,4 @@ fn product_errors(device: &Device, call_seconds: f64, products: &[MeasuredProduc
         call_seconds + products_seconds(device, &engine, &[measured.product], bytes)
     };
     products.iter().map(|measured| log_error(predicted(measured), measured.seconds)).collect()
-}
-
-/// Four digits: measurements are worth no more, and files are to be read.
-fn rounded(value: f64) -> f64 {
-    format!("{value:.3e}").parse().unwrap_or(value)
 }

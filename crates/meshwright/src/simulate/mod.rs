@@ -1,5 +1,6 @@
 //! The simulator: from what devices run to a timeline.
 
+mod calibrate;
 mod compute;
 mod engine;
 mod fit;
@@ -9,6 +10,7 @@ mod products;
 mod run;
 mod timeline;
 
+pub use calibrate::{Calibration, MeasuredNode, calibrate};
 pub use compute::{kernel_flops, kernel_seconds};
 pub use engine::{ENGINES, Engine, engine};
 pub use fit::{
