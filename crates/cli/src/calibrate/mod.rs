@@ -58,7 +58,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(path) = &arguments.output {
         output::check(path, arguments.overwrite)?;
     }
-    tell(format_args!("measuring, which takes about {}", if arguments.quick { "15 seconds" } else { "a minute" }));
+    let time = if arguments.quick { "15 seconds" } else { "a minute" };
+    tell(format_args!("measuring through `{}`, which takes about {time}", arguments.python.display()));
     let begin = Instant::now();
     let measured = measure::run(arguments)?;
     let seconds = begin.elapsed().as_secs_f64();

@@ -18,8 +18,10 @@ pub(super) fn report(measured: &Measured, fitted: &Calibration) -> String {
     let width = terminal_width();
     let node = &measured.node;
     let known = match fitted.system {
-        Some(system) => format!("it is a `{}`, whose maker's rates are kept", system.device.name),
-        None => "it is not in our tables, and rates are what it reached".to_owned(),
+        Some(system) => {
+            format!("rates are those of the maker of `{}`, with the shares that are reached", system.device.name)
+        }
+        None => "not a device of `meshwright clusters`: rates are what is reached".to_owned(),
     };
     let devices = counted(node.devices, "device");
     let title =
@@ -37,8 +39,10 @@ pub(super) fn report(measured: &Measured, fitted: &Calibration) -> String {
             error(worst),
         ]);
     }
-    let mut numbers = Table::new(&["fitted", "", "of it reached"]);
+    let mut numbers = Table::new(&["fitted", "value", "share"]);
     for (name, value, share) in numbers_of(fitted) {
+        // Without a maker's rate, the rate is what was reached.
+        let share = share.filter(|_| fitted.system.is_some());
         numbers.row([name, value, share.map(percent).unwrap_or_default()]);
     }
     format!("{title}\n\n{}\n{}", fit.render(width), numbers.render(width))
@@ -64,8 +68,8 @@ fn rows(measured: &Measured, fitted: &Calibration) -> Vec<Row> {
     let some = |indices: &[usize]| indices.iter().map(|&index| chains[index]).collect::<Vec<f64>>();
     let all = [
         ("launches", "launches", noise(Kind::Launches), Some(device.launches)),
-        ("chains in caches", "short_chains", some(&short), device.short_chains),
-        ("chains from 64 MiB on", "long_chains", some(&long), Some(device.long_chains)),
+        ("shorter chains", "short_chains", some(&short), device.short_chains),
+        ("chains from 128 MiB on", "long_chains", some(&long), Some(device.long_chains)),
         ("products", "products", noise(Kind::Product), Some(device.products)),
         ("collectives", "collectives", noise(Kind::Collective), fitted.link),
     ];

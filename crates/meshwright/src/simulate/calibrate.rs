@@ -94,7 +94,8 @@ fn fitted_link(cluster: &Cluster, is_known: bool, collectives: &[MeasuredCollect
         efficiency: rounded(efficiency),
         start_seconds: rounded(link.start_seconds),
         hop_seconds: rounded(link.hop_seconds),
-        copy_share: rounded(link.copy_share),
+        // Descent reaches no zero.
+        copy_share: if link.copy_share < 1e-3 { 0.0 } else { rounded(link.copy_share) },
         ..link
     })
 }

@@ -56,8 +56,9 @@ pub struct FittedDevice {
     pub products: Residual,
 }
 
-/// Chains from here on are longer than caches of today's devices, whose largest hold 50 MB.
-pub const LONG_CHAIN_BYTES: usize = 64 << 20;
+/// From here on chains are longer than what caches of most devices hold, also where they write what they read, so
+/// that a cache of half as many bytes would do.
+pub const LONG_CHAIN_BYTES: usize = 128 << 20;
 
 /// The numbers of a device that fit measurements best. `start` has what is not measured. Where the maker's rates
 /// are known, they stay, and shares of them are fitted; else rates are what was reached.
@@ -101,7 +102,7 @@ fn check(measured: &Measurements) -> Result<(), FitError> {
     }
     let found = chains.iter().filter(|chain| chain.bytes >= LONG_CHAIN_BYTES).count();
     if found == 0 {
-        return Err(FitError::TooFew { what: "chains of 64 MiB and more", found, needed: 1 });
+        return Err(FitError::TooFew { what: "chains of 128 MiB and more", found, needed: 1 });
     }
     Ok(())
 }
