@@ -38,12 +38,15 @@ def main():
     engine = choose(arguments)
     if engine is None:
         return
-    begin = time.perf_counter()
-    tell(engine, dict(kind="device", **engine.describe()))
-    # Shares of the time that is left to each part.
-    for share, sweep in [(0.05, launches), (0.25, chains), (0.75, products), (1.0, collectives)]:
-        sweep(engine, begin + share * arguments.seconds, arguments.seconds)
-    engine.close()
+    try:
+        begin = time.perf_counter()
+        tell(engine, dict(kind="device", **engine.describe()))
+        # Each part has until a share of the time is over.
+        for share, sweep in [(0.05, launches), (0.25, chains), (0.75, products), (1.0, collectives)]:
+            sweep(engine, begin + share * arguments.seconds, arguments.seconds)
+        engine.close()
+    finally:
+        engine.end()
 
 
 def parse():
@@ -214,6 +217,9 @@ class Jax:
     def close(self):
         pass
 
+    def end(self):
+        pass
+
     def spread(self, devices, body, shapes, dtype, donate, out_rows=None):
         """A call of a body on so many devices, each with arrays of the shapes of its own. What is donated is
         replaced by the result, so that nothing is allocated."""
@@ -289,7 +295,7 @@ class Torch:
         self.torch, self.distributed = torch, torch.distributed
         self.is_cpu = not torch.cuda.is_available()
         there = cores() if self.is_cpu else torch.cuda.device_count()
-        self.devices = arguments.devices or min(there, 8)
+        self.devices = arguments.devices or (min(there, 8) if self.is_cpu else there)
         self.rank = arguments.rank
         if self.devices > there and not self.is_cpu:
             sys.exit(f"{self.devices} devices were asked for, there are {there}")
@@ -370,6 +376,12 @@ class Torch:
             self.distributed.destroy_process_group()
         for process in self.processes:
             process.wait(timeout=30)
+
+    def end(self):
+        """Ends what is left of the other processes, which would wait for this one."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
 
     def wait(self):
         if not self.is_cpu:
