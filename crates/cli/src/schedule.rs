@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use meshwright::import::{Diagnostic, Severity};
 use meshwright::lower::estimate;
+use meshwright::pipeline::{Pipelined, pipeline};
 use meshwright::program::{Op, Program};
 use meshwright::shard::Mesh;
-use meshwright::tactics::{self, Partitioned, Tactic, TacticError};
+use meshwright::tactics::{self, Action, Partitioned, Tactic, TacticError};
 
 use crate::diagnostics;
 use crate::error::Error;
@@ -61,6 +62,18 @@ impl Schedule {
         let model = model::load_one(model)?;
         check_program(&model.program)?;
         Ok(Schedule { model, mesh, file })
+    }
+
+    /// Whether a tactic cuts the model into stages.
+    pub(crate) fn has_stages(&self) -> bool {
+        let mut actions = self.file.tactics.iter().flat_map(|tactic| &tactic.actions);
+        actions.any(|action| matches!(action, Action::Stages(_)))
+    }
+
+    /// Applies the tactics in order and cuts the model into stages.
+    pub(crate) fn pipeline(&self) -> Result<Pipelined, Error> {
+        let program = &self.model.program;
+        pipeline(program, &self.mesh, &self.file.tactics, &estimate).map_err(|error| self.file.refuse(&error))
     }
 
     /// Applies the tactics in order and lowers the program.

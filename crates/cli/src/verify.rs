@@ -2,9 +2,9 @@
 
 use clap::Args;
 use meshwright::interpret::{
-    Difference, EvaluateError, Options, check_sizes, difference, evaluate, evaluate_partitioned, generate_arguments,
+    Difference, EvaluateError, Options, Tensor, check_sizes, difference, evaluate, evaluate_partitioned,
+    evaluate_pipeline, generate_arguments,
 };
-use meshwright::lower::LocalProgram;
 use meshwright::program::{DType, Program, ValueId};
 use serde_json::json;
 
@@ -61,22 +61,34 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
     let program = &schedule.model.program;
     check_elements(program, 1)?;
-    if schedule.mesh.devices() > MAXIMUM_DEVICES {
-        let devices = count(schedule.mesh.devices());
-        return Err(Error::new(format!(
-            "{devices} devices are too many to be evaluated, {MAXIMUM_DEVICES} is the most"
-        ))
-        .hint("verify the same tactics on a smaller mesh"));
-    }
-    let partitioned = schedule.partition()?;
-    check_elements(&partitioned.local.program, schedule.mesh.devices())?;
-    let verdict = compare(program, &partitioned.local, arguments)?;
+    check_devices(schedule.mesh.devices())?;
+    let verdict = if schedule.has_stages() {
+        let pipeline = schedule.pipeline()?.pipeline;
+        check_devices(schedule.mesh.devices() * pipeline.stages.len())?;
+        for piece in &pipeline.pieces {
+            check_elements(&piece.program, schedule.mesh.devices())?;
+        }
+        compare(program, |inputs, options| evaluate_pipeline(&pipeline, inputs, options), arguments)?
+    } else {
+        let local = schedule.partition()?.local;
+        check_elements(&local.program, schedule.mesh.devices())?;
+        compare(program, |inputs, options| evaluate_partitioned(&local, inputs, options), arguments)?
+    };
     if arguments.json {
         output::print_json(&verdict.to_json())?;
     } else {
         output::print(verdict.to_text().as_bytes())?;
     }
     Ok(if verdict.is_equal() { Answer::Yes } else { Answer::No })
+}
+
+fn check_devices(devices: usize) -> Result<(), Error> {
+    if devices <= MAXIMUM_DEVICES {
+        return Ok(());
+    }
+    let devices = count(devices);
+    Err(Error::new(format!("{devices} devices are too many to be evaluated, {MAXIMUM_DEVICES} is the most"))
+        .hint("verify the same tactics on a smaller mesh"))
 }
 
 /// Refuses what would fill the memory: on all devices together, every argument and the largest value.
@@ -107,7 +119,12 @@ struct Verdict {
     seed: u64,
 }
 
-fn compare(program: &Program, local: &LocalProgram, arguments: &Arguments) -> Result<Verdict, Error> {
+/// Evaluates the whole program and, by `evaluate_parts`, the partitioned one.
+fn compare(
+    program: &Program,
+    evaluate_parts: impl Fn(&[Tensor], Options) -> Result<Vec<Tensor>, EvaluateError>,
+    arguments: &Arguments,
+) -> Result<Verdict, Error> {
     let options = Options { wide: !arguments.narrow };
     let inputs = generate_arguments(program, arguments.seed);
     let expected = evaluate(program, &inputs, options).map_err(|error| refused(program, &error))?.results;
@@ -119,7 +136,7 @@ fn compare(program: &Program, local: &LocalProgram, arguments: &Arguments) -> Re
         arithmetic,
         seed: arguments.seed,
     };
-    match evaluate_partitioned(local, &inputs, options) {
+    match evaluate_parts(&inputs, options) {
         Ok(found) => {
             let names = names("result", program.results.iter().map(|result| result.name.as_str()));
             let pairs = expected.into_iter().zip(found).zip(names);

@@ -25,4 +25,6 @@ pub mod pipeline;
 
 pub mod simulate;
 
+pub mod validate;
+
 pub mod interpret;

@@ -66,7 +66,7 @@ const SHAPES: [(f64, f64, f64); 9] = [
 ];
 
 fn seconds(device: &Device, task: Task, bytes: f64) -> f64 {
-    let engine = Engine { tf32: false, ..ENGINES[0].clone() };
+    let engine = Engine { tf32: false, f8: false, ..ENGINES[0].clone() };
     let kernel = Kernel { op: OpId(0), task, after: [].into_iter().collect(), bytes };
     kernel_seconds(device, &engine, &kernel)
 }
@@ -258,6 +258,7 @@ fn devices_are_known_by_what_engines_call_them() {
         ("NVIDIA A100 80GB PCIe", Some("a100-80g-pcie")),
         ("Tesla V100-SXM2-16GB", Some("v100-16g")),
         ("NVIDIA H100 80GB HBM3", Some("h100")),
+        ("NVIDIA H100 96GB HBM3", Some("h100-96g")),
         ("NVIDIA H100 PCIe", None),
         ("NVIDIA GB200", Some("gb200")),
         ("AMD Instinct MI300X", Some("mi300x")),

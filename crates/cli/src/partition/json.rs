@@ -97,7 +97,7 @@ impl Summary<'_> {
     }
 }
 
-fn collectives(measures: &Measures) -> Value {
+pub(super) fn collectives(measures: &Measures) -> Value {
     let kinds = [
         CollectiveKind::AllGather,
         CollectiveKind::AllReduce,

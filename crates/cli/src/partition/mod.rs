@@ -1,6 +1,7 @@
 //! `meshwright partition`: lays a model out by tactics and says what that costs.
 
 mod json;
+mod staged;
 mod text;
 
 use std::io::{self, IsTerminal};
@@ -19,6 +20,8 @@ use crate::output::{self, Overwrite};
 use crate::schedule::{Schedule, ScheduleArguments};
 use crate::table::terminal_width;
 use crate::tensors::names;
+
+use staged::StagedSummary;
 
 /// Lay a model out on a mesh by tactics, and show what that costs
 ///
@@ -72,8 +75,10 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         output::check(path, arguments.overwrite)?;
     }
     let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
+    if schedule.has_stages() {
+        return execute_stages(arguments, &schedule, started);
+    }
     let partitioned = schedule.partition()?;
-    let emitted = arguments.emit.map(|form| emit(form, &partitioned.local));
     let summary = Summary {
         name: arguments.model.model.display().to_string(),
         program: &partitioned.program,
@@ -81,12 +86,39 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         partitioned: &partitioned,
         seconds: started.elapsed().as_secs_f64(),
     };
+    let emitted = arguments.emit.map(|form| emit(form, &partitioned.local));
+    let to_text = || summary.to_text(terminal_width(), arguments.all);
+    answer(arguments, emitted, to_text, || summary.to_json())
+}
+
+fn execute_stages(arguments: &Arguments, schedule: &Schedule, started: Instant) -> Result<Answer, Error> {
+    if arguments.emit == Some(Form::Stablehlo) {
+        let message = "a model in stages is no single module";
+        return Err(Error::new(message).hint("`--emit local` prints what every stage runs"));
+    }
+    let pipelined = schedule.pipeline()?;
+    let summary = StagedSummary {
+        name: arguments.model.model.display().to_string(),
+        pipelined: &pipelined,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    let emitted = arguments.emit.map(|_| staged::emit(&pipelined.pipeline));
+    answer(arguments, emitted, || summary.to_text(terminal_width()), || summary.to_json())
+}
+
+/// Prints or writes what was asked for.
+fn answer(
+    arguments: &Arguments,
+    emitted: Option<String>,
+    to_text: impl Fn() -> String,
+    to_json: impl Fn() -> serde_json::Value,
+) -> Result<Answer, Error> {
     match (emitted, &arguments.output) {
         (Some(text), None) => {
             output::print(text.as_bytes())?;
             // People see what it costs, programs read nothing but the program.
             if io::stderr().is_terminal() {
-                tell(summary.to_text(terminal_width(), arguments.all).trim_end());
+                tell(to_text().trim_end());
             }
             return Ok(Answer::Yes);
         }
@@ -94,9 +126,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         (None, _) => {}
     }
     if arguments.json {
-        output::print_json(&summary.to_json())?;
+        output::print_json(&to_json())?;
     } else {
-        output::print(summary.to_text(terminal_width(), arguments.all).as_bytes())?;
+        output::print(to_text().as_bytes())?;
     }
     Ok(Answer::Yes)
 }

@@ -7,7 +7,7 @@
 use super::{Cluster, Group, Link, Nodes, Wiring};
 
 /// What a group of devices does together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Collective {
     AllGather,
     AllReduce,

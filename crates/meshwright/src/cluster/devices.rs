@@ -84,7 +84,7 @@ pub(super) fn find(name: &str) -> Option<&'static System> {
 }
 
 /// The system whose device an engine reports under a name such as `NVIDIA A100-SXM4-80GB` or `TPU v4`: every part of
-/// our name is a word of theirs.
+/// our name is a word of theirs. Where several names are, the one that says most is meant.
 pub fn find_reported(reported: &str) -> Option<&'static System> {
     let reported = reported.to_lowercase().replace("v5 lite", "v5e");
     let words: Vec<&str> = reported.split(|letter: char| !letter.is_alphanumeric()).collect();
@@ -94,7 +94,7 @@ pub fn find_reported(reported: &str) -> Option<&'static System> {
         // Devices on cards have other rates than those that NVLink joins.
         parts.all(is_said) && system.device.name.ends_with("pcie") == words.contains(&"pcie")
     };
-    SYSTEMS.iter().find(is_alike)
+    SYSTEMS.iter().filter(is_alike).max_by_key(|system| system.device.name.split('-').count())
 }
 
 /// Bytes from GiB, as PyTorch reports the memory of a device in its messages.
@@ -110,9 +110,11 @@ const GPU_LAUNCH: f64 = 2.5e-6;
 const TPU_LAUNCH: f64 = 1e-6;
 
 /// Fitted to runs on A100.
-const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.8, attention: 0.5, tile_depth: 42.0, memory: 0.8 };
+const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.9, attention: 0.5, tile_depth: 60.0, memory: 0.85 };
 /// Fitted to runs on H100.
-const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.7, attention: 0.45, tile_depth: 64.0, memory: 0.8 };
+const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.75, attention: 0.45, tile_depth: 60.0, memory: 0.85 };
+/// Fitted to runs on H100 that are held to 500 W.
+const H100_500W_EFFICIENCY: Efficiency = Efficiency { products: 0.5, ..H100_EFFICIENCY };
 /// An assumption: as A100, whose tiles are alike.
 const V100_EFFICIENCY: Efficiency = A100_EFFICIENCY;
 /// Nothing was fitted: the rates of the maker, with the losses that XLA's fused loops usually have.
@@ -252,6 +254,21 @@ pub const SYSTEMS: &[System] = &[
         link: "nvlink4",                                // NVIDIA DGX H100 data sheet (2022).
         network: "infiniband-400",                      // NVIDIA DGX H100 data sheet (2022).
         devices_per_adapter: 1,                         // the same: eight ports for compute.
+        most_in_node: 8,                                // the same.
+    },
+    System {
+        device: Device {
+            name: Cow::Borrowed("h100-96g"),
+            memory_bytes: gib(95.0),                    // of 96 GB; torchtitan's reports give memory as a share of 95.0 GiB.
+            memory_bytes_per_second: 2400e9,            // an assumption: five stacks of HBM2e at 3.75 Gb/s a pin.
+            flops_per_second: H100_RATES,               // as h100; the limit of 500 W is in the efficiency.
+            launch_seconds: GPU_LAUNCH,                 // see there.
+            processors: 132,                            // as h100.
+            efficiency: H100_500W_EFFICIENCY,           // see there.
+        },
+        link: "nvlink4",                                // as h100.
+        network: "infiniband-400",                      // torchtitan's reports (2024): 400 Gb/s a device.
+        devices_per_adapter: 1,                         // the same.
         most_in_node: 8,                                // the same.
     },
     System {

@@ -139,6 +139,7 @@ pub const LINKS: &[Link] = &[
     link("nvlink3", Wiring::Switch, 12, 25e9, NVSWITCH),                 // NVIDIA A100 data sheet (2021): 600 GB/s in both directions over twelve links.
     link("nvlink4", Wiring::Switch, 18, 25e9, NVSWITCH),                 // NVIDIA H100 data sheet (2023): 900 GB/s in both directions over 18 links.
     link("nvlink5", Wiring::Switch, 18, 50e9, NVSWITCH),                 // NVIDIA DGX B200 data sheet (2024): 1.8 TB/s in both directions over 18 links.
+    link("omnipath-100", Wiring::Switch, 1, 100e9 / 8.0, INFINIBAND),    // Intel Omni-Path 100 series product brief (2016): 100 Gb/s a port; latencies are assumed to be those of InfiniBand.
     link("pcie3", Wiring::Switch, 1, 15.75e9, PCIE),                     // PCI Express 3.0: 16 lanes of 8 GT/s in 128b/130b code.
     link("pcie4", Wiring::Switch, 1, 31.5e9, PCIE),                      // PCI Express 4.0: 16 lanes of 16 GT/s.
     link("pcie5", Wiring::Switch, 1, 63e9, PCIE),                        // PCI Express 5.0: 16 lanes of 32 GT/s.

@@ -22,6 +22,7 @@ mod reduce;
 mod shape;
 mod sort;
 mod special;
+mod staged;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ mod window;
 pub use arguments::generate_arguments;
 pub use devices::evaluate_devices;
 pub use partitioned::{Difference, difference, evaluate_partitioned};
+pub use staged::evaluate_pipeline;
 pub use tensor::{Data, Tensor, generate};
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::tensor::{Data, Tensor};
 use super::{EvaluateError, Options};
 use crate::lower::LocalProgram;
 use crate::program::{Program, Type};
-use crate::shard::{Mesh, Sharding};
+use crate::shard::{Mesh, Piece, Sharding};
 
 /// Runs a local program on whole arguments and gives whole results: arguments are cut as they are
 /// stored, results put together.
@@ -22,12 +22,15 @@ pub fn evaluate_partitioned(
     }
     let parts: Vec<Vec<Tensor>> = (0..mesh.devices())
         .map(|device| {
-            arguments.iter().zip(&local.arguments).map(|(whole, lies)| part(whole, lies, mesh, device)).collect()
+            let place = Place { device, microbatch: 0 };
+            arguments.iter().zip(&local.arguments).map(|(whole, lies)| part(whole, lies, mesh, place)).collect()
         })
         .collect();
     let evaluations = evaluate_devices(&local.program, &parts, options)?;
     let join_result = |(index, lies): (usize, &Sharding)| {
-        let parts: Vec<&Tensor> = evaluations.iter().map(|evaluation| &evaluation.results[index]).collect();
+        let parts = evaluations.iter().enumerate();
+        let parts: Vec<(Place, &Tensor)> =
+            parts.map(|(device, evaluation)| (Place { device, microbatch: 0 }, &evaluation.results[index])).collect();
         join(&parts, lies, mesh).map_err(|message| fail(format!("result {index}: {message}")))
     };
     local.results.iter().enumerate().map(join_result).collect()
@@ -75,38 +78,46 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
+/// Where a part is: on which device, and of which microbatch where it is cut along time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) device: usize,
+    pub(super) microbatch: usize,
+}
+
 /// A device's part of a whole tensor. Stored dimensions are cut evenly.
-fn part(whole: &Tensor, lies: &Sharding, mesh: &Mesh, device: usize) -> Tensor {
+pub(super) fn part(whole: &Tensor, lies: &Sharding, mesh: &Mesh, place: Place) -> Tensor {
     let mut local = Tensor::zeros(&lies.local_type(mesh, &whole.ty));
-    let starts = starts(lies, mesh, &local.ty, device);
+    let starts = starts(lies, mesh, &local.ty, place);
     copy(whole, &starts, &mut local, &vec![0; starts.len()], &lies.local_shape(mesh, &whole.ty.shape));
     local
 }
 
 /// The whole tensor of all devices' parts, which have to agree where they hold the same part.
-fn join(parts: &[&Tensor], lies: &Sharding, mesh: &Mesh) -> Result<Tensor, String> {
-    let local = &parts[0].ty;
+pub(super) fn join(parts: &[(Place, &Tensor)], lies: &Sharding, mesh: &Mesh) -> Result<Tensor, String> {
+    let local = &parts[0].1.ty;
     let shape: Vec<usize> =
         local.shape.iter().zip(&lies.dims).map(|(&size, pieces)| size * mesh.product(pieces)).collect();
     let mut whole = Tensor::zeros(&local.with_shape(&shape));
     let mut first_at: Vec<(Vec<usize>, usize)> = Vec::new();
-    for (device, tensor) in parts.iter().enumerate() {
-        let starts = starts(lies, mesh, local, device);
+    for (index, &(place, tensor)) in parts.iter().enumerate() {
+        let starts = starts(lies, mesh, local, place);
         match first_at.iter().find(|(known, _)| *known == starts) {
-            Some(&(_, first)) if !same(parts[first], tensor) => {
+            Some(&(_, first)) if !same(parts[first].1, tensor) => {
+                let (first, device) = (parts[first].0.device, place.device);
                 return Err(format!("devices {first} and {device} have the same part with different contents"));
             }
             Some(_) => {}
             None => {
                 copy(tensor, &vec![0; starts.len()], &mut whole, &starts, &local.shape);
-                first_at.push((starts, device));
+                first_at.push((starts, index));
             }
         }
     }
     Ok(whole)
 }
 
-fn same(left: &Tensor, right: &Tensor) -> bool {
+pub(super) fn same(left: &Tensor, right: &Tensor) -> bool {
     match (&left.data, &right.data) {
         (Data::Float(left), Data::Float(right)) => {
             left.iter().zip(right).all(|(left, right)| left == right || left.is_nan() && right.is_nan())
@@ -115,8 +126,14 @@ fn same(left: &Tensor, right: &Tensor) -> bool {
     }
 }
 
-fn starts(lies: &Sharding, mesh: &Mesh, local: &Type, device: usize) -> Vec<usize> {
-    lies.dims.iter().zip(&local.shape).map(|(pieces, &size)| mesh.position(device, pieces) * size).collect()
+fn starts(lies: &Sharding, mesh: &Mesh, local: &Type, place: Place) -> Vec<usize> {
+    // Along an axis in time the microbatch is what the device is along others.
+    let along = |piece: &Piece| if mesh.is_temporal(*piece) { place.microbatch } else { place.device };
+    let position = |pieces: &[Piece]| {
+        let step = |position, piece: &Piece| position * mesh.size(*piece) + mesh.position(along(piece), &[*piece]);
+        pieces.iter().fold(0, step)
+    };
+    lies.dims.iter().zip(&local.shape).map(|(pieces, &size)| position(pieces) * size).collect()
 }
 
 /// Copies a box of elements from one place to another.

@@ -47,25 +47,32 @@ impl Emitter<'_, '_, '_> {
     /// A result comes out in some form; what is not meant to stay partial is finished at once.
     fn made(&mut self, old: ValueId, new: ValueId, sharding: &Sharding, by: OpId) -> Result<(), String> {
         let lies = self.in_entered_loops(self.layout.sharding(old));
-        // A sum over time is finished after its loop, and a tile put into another place.
-        let is_pending = |&piece: &Piece| self.mesh.is_temporal(piece) && !lies.partial.contains(&piece);
-        let is_waiting = sharding.partial.iter().any(is_pending) || self.moves_tile(sharding, &lies);
         self.define(old, new, sharding.clone());
-        if sharding.partial != lies.partial && !is_waiting {
+        if sharding.partial != lies.partial && !self.is_waiting(sharding, &lies) {
             self.get(old, &lies, Reason::Made { by })?;
             self.forget(old, sharding);
         }
         Ok(())
     }
 
+    /// Whether a result can only be finished later: a sum over time after its loop, where a tile is put
+    /// into another place too.
+    pub(super) fn is_waiting(&self, made: &Sharding, lies: &Sharding) -> bool {
+        let is_pending = |&piece: &Piece| self.mesh.is_temporal(piece) && !lies.partial.contains(&piece);
+        made.partial.iter().any(is_pending) || self.moves_tile(made, lies)
+    }
+
     fn barrier(&mut self, op: OpId) -> Result<(), String> {
         let (layout, operation) = (self.layout, &self.old.ops[op]);
-        let mut operands = Values::new();
+        let (mut operands, mut passed) = (Values::new(), Values::new());
         for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
-            operands.push(self.get(operand, layout.sharding(result), Reason::Read { by: op })?);
+            if self.needed.as_ref().is_none_or(|needed| needed.contains(&result)) {
+                operands.push(self.get(operand, layout.sharding(result), Reason::Read { by: op })?);
+                passed.push(result);
+            }
         }
         let results = self.apply_all(Op::OptimizationBarrier, &operands, &[])?;
-        self.define_all(&operation.results, &results);
+        self.define_all(&passed, &results);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The local program under way.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::reshard::{Move, Step, Ways};
@@ -16,7 +16,7 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     pub(super) old: &'p Program,
     pub(super) mesh: &'l Mesh,
     pub(super) new: Program,
-    ways: &'l mut Ways<'w>,
+    pub(super) ways: &'l mut Ways<'w>,
     /// Regions being written, the innermost last.
     scopes: Vec<Scope>,
     /// How each old value is there in the new program.
@@ -32,6 +32,8 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     /// Who reads what, found when the first such loop is written.
     pub(super) readers: Option<FxHashMap<ValueId, Vec<Option<OpId>>>>,
     pub(super) reshards: Vec<Reshard>,
+    /// What barriers and loops over time have to let through, where that is not all.
+    pub(super) needed: Option<FxHashSet<ValueId>>,
 }
 
 /// A region being written.
@@ -77,6 +79,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             entered: Vec::new(),
             readers: None,
             reshards: Vec::new(),
+            needed: None,
         }
     }
 

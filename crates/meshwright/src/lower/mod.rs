@@ -8,6 +8,7 @@ mod explain;
 mod measure;
 mod operand;
 mod ops;
+mod piece;
 mod reshard;
 mod stablehlo;
 mod steps;
@@ -17,6 +18,7 @@ pub use defer::defer;
 pub use estimate::{CollectiveKind, estimate, sent_bytes};
 pub use explain::{Explanation, explain};
 pub use measure::{Measures, collective, measure};
+pub(crate) use piece::{EmittedPiece, Request, View, When, emit_piece};
 pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
 pub use stablehlo::stablehlo;
 
@@ -65,12 +67,19 @@ pub enum Reason {
 /// that cannot be cut in time as the layout says run whole. Gives the layout with what was decided.
 pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout<'p>, LocalProgram), String> {
     let mut ways = Ways::new(&layout.mesh, price);
+    let decided = decide(layout, &mut ways)?;
+    let local = lower(&decided, &mut ways)?;
+    Ok((decided, local))
+}
+
+/// The layout with what is decided about partial values and about loops that cannot be cut in time.
+pub(crate) fn decide<'p>(layout: &Layout<'p>, ways: &mut Ways<'_>) -> Result<Layout<'p>, String> {
     let mut stripped: Vec<(OpId, PieceSet)> = Vec::new();
     let mut start = Cow::Borrowed(layout);
     loop {
         let mut decided = start.clone().into_owned();
-        defer(&mut decided, &mut ways);
-        match unlevel(&decided, &mut ways) {
+        defer(&mut decided, ways);
+        match unlevel(&decided, ways) {
             Some(loose) if stripped.contains(&loose) => {
                 return Err(format!("{} cannot be cut in time, nor run whole", loose.0));
             }
@@ -78,10 +87,7 @@ pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout
                 start.to_mut().strip(op, pieces);
                 stripped.push((op, pieces));
             }
-            None => {
-                let local = lower(&decided, &mut ways)?;
-                return Ok((decided, local));
-            }
+            None => return Ok(decided),
         }
     }
 }
@@ -107,7 +113,7 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
 }
 
 /// A result that is an argument's next value is stored as the argument is.
-fn stored_results(layout: &Layout<'_>, arguments: &[Sharding]) -> Vec<Sharding> {
+pub(crate) fn stored_results(layout: &Layout<'_>, arguments: &[Sharding]) -> Vec<Sharding> {
     let program = layout.program;
     let mut results: Vec<Sharding> = program.body().results.iter().map(|&value| layout.stored(value)).collect();
     for (argument, result) in layout.anatomy.next.iter().enumerate() {

@@ -133,7 +133,8 @@ impl Emitter<'_, '_, '_> {
             readers.is_some_and(|ops| ops.iter().any(|op| op.is_none_or(|op| !inside_set.contains(&op))))
         };
         let made = inside.iter().flat_map(|&op| self.old.ops[op].results.iter().copied());
-        made.filter(is_read_outside).filter(|&value| !self.layout.is_free(value)).collect()
+        let is_needed = |value: &ValueId| self.needed.as_ref().is_none_or(|needed| needed.contains(value));
+        made.filter(is_read_outside).filter(is_needed).filter(|&value| !self.layout.is_free(value)).collect()
     }
 
     /// For every value, the ops of its region that read it, themselves or by what is inside of them,
@@ -245,23 +246,26 @@ impl Emitter<'_, '_, '_> {
 
     /// What a sum is reduced to in every trip, where its reductions are not left for after the loop.
     fn reduced_in_loop(&self, value: ValueId, lies: &Sharding, axis: usize) -> Sharding {
-        let wanted = self.in_entered_loops(self.layout.sharding(value));
+        self.reduced_to(lies, &self.in_entered_loops(self.layout.sharding(value)), axis)
+    }
+
+    pub(super) fn reduced_to(&self, lies: &Sharding, wanted: &Sharding, axis: usize) -> Sharding {
         let (cut, eager) = (wanted.cut(), self.layout.eager);
         let becomes_cut =
             |&piece: &Piece| !self.mesh.is_temporal(piece) && cut.contains(piece) && eager.contains(piece);
-        if !lies.partial.iter().any(becomes_cut) || !wanted.partial.is_empty() || self.moves_tile(lies, &wanted) {
+        if !lies.partial.iter().any(becomes_cut) || !wanted.partial.is_empty() || self.moves_tile(lies, wanted) {
             return lies.clone();
         }
         let partial = lies.partial.iter().copied().filter(|&piece| self.mesh.axis_of(piece) == axis).collect();
         Sharding {
-            dims: without_axis(&wanted, |piece| self.mesh.axis_of(*piece) == axis).dims,
+            dims: without_axis(wanted, |piece| self.mesh.axis_of(*piece) == axis).dims,
             partial,
             reduction: lies.reduction,
         }
     }
 
     /// Finishes a sum that has left its last loop.
-    fn finish_after_loop(&mut self, value: ValueId) -> Result<(), String> {
+    pub(super) fn finish_after_loop(&mut self, value: ValueId) -> Result<(), String> {
         let (_, lies) = self.made_here(value)?;
         let wanted = self.in_entered_loops(self.layout.sharding(value)).finished();
         let is_temporal = |piece: &Piece| self.mesh.is_temporal(*piece);
@@ -306,7 +310,7 @@ struct Leaving {
     lies: Sharding,
 }
 
-fn without_axis(lies: &Sharding, on_axis: impl Fn(&Piece) -> bool) -> Sharding {
+pub(super) fn without_axis(lies: &Sharding, on_axis: impl Fn(&Piece) -> bool) -> Sharding {
     let mut outside = lies.clone();
     for pieces in outside.dims.iter_mut().chain([&mut outside.partial]) {
         pieces.retain(|piece| !on_axis(piece));
@@ -319,20 +323,21 @@ fn without_axis(lies: &Sharding, on_axis: impl Fn(&Piece) -> bool) -> Sharding {
 
 /// When an op runs: before the loop of its level, or in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Level {
-    number: usize,
-    inside: bool,
+pub(super) struct Level {
+    pub(super) number: usize,
+    pub(super) inside: bool,
 }
 
-struct Levels {
-    of: FxHashMap<OpId, Level>,
+pub(super) struct Levels {
+    pub(super) of: FxHashMap<OpId, Level>,
     count: usize,
 }
 
 impl Levels {
-    /// Puts ops as early as they can be, then moves those in loops to where they are needed, so that
-    /// as little as possible crosses from loop to loop.
-    fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
+    /// Puts ops as early as they can be, then moves those in loops, and what comes after loops, to where
+    /// they are needed, so that as little as possible crosses from loop to loop: a loss that is divided by a
+    /// count of tokens does not need its sum before the backward pass begins.
+    pub(super) fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
         let mut levels = Levels { of: FxHashMap::default(), count: 1 };
         let mut makers: FxHashMap<ValueId, OpId> = FxHashMap::default();
         for &op in ops {
@@ -366,8 +371,10 @@ impl Levels {
         let mut latest: FxHashMap<OpId, usize> = FxHashMap::default();
         for &op in ops.iter().rev() {
             let Some(level) = self.of.get_mut(&op) else { continue };
-            if let (Some(&number), true) = (latest.get(&op), level.inside) {
-                level.number = number;
+            match (latest.get(&op), level.inside) {
+                (Some(&number), true) => level.number = number,
+                (number, false) if level.number > 0 => level.number = number.copied().unwrap_or(self.count - 1),
+                _ => {}
             }
             let reader = *level;
             for (value, wanted) in emitter.reads(op) {
@@ -385,7 +392,7 @@ impl Levels {
 impl Emitter<'_, '_, '_> {
     /// What an op reads that is not free, also inside of it and through free values, and how it
     /// needs it.
-    fn reads(&self, op: OpId) -> Vec<(ValueId, Sharding)> {
+    pub(super) fn reads(&self, op: OpId) -> Vec<(ValueId, Sharding)> {
         let mut found = Vec::new();
         let operation = &self.old.ops[op];
         for (index, &value) in operation.operands.iter().enumerate() {
@@ -428,7 +435,7 @@ impl Emitter<'_, '_, '_> {
         found.extend(outer.collect::<Vec<_>>());
     }
 
-    fn read(&self, value: ValueId, wanted: Sharding, found: &mut Vec<(ValueId, Sharding)>) {
+    pub(super) fn read(&self, value: ValueId, wanted: Sharding, found: &mut Vec<(ValueId, Sharding)>) {
         match self.old.producer(value).filter(|_| self.layout.is_free(value)) {
             // What free values are made of are scalars and constants.
             Some(op) => {

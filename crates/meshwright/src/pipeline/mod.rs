@@ -1,6 +1,28 @@
 //! Pipelines: a step cut into stages that follow each other, each on devices of its own, and what
 //! every stage does in which order.
 
+mod assign;
+mod balance;
+mod check;
+mod cut;
+mod draft;
+mod join;
+mod list;
+mod measure;
+mod modules;
+mod place;
+mod portable;
+mod print;
+mod schedule;
+mod wire;
+mod write;
+
+pub use check::check;
+pub(crate) use cut::only_pipeline;
+pub use cut::{Pipelined, pipeline};
+pub use measure::StageMeasures;
+pub use schedule::Schedule;
+
 use std::sync::Arc;
 
 use crate::program::{Program, Type};
@@ -11,6 +33,7 @@ use crate::shard::{Mesh, Sharding};
 pub struct Pipeline {
     /// The mesh of one stage, with the axis in time that the microbatches lie along, where there is one.
     pub mesh: Mesh,
+    pub schedule: Schedule,
     pub microbatches: usize,
     /// How many chunks the model is cut into: chunk `c` runs on stage `c % stages`.
     pub chunk_count: usize,
@@ -87,6 +110,8 @@ pub enum Role {
     Gradient,
     /// Made once in a step.
     Made,
+    /// The number of the microbatch, which pieces read that cut something by themselves.
+    Number,
 }
 
 /// One thing that a stage does.

@@ -70,6 +70,7 @@ fn product_seconds(device: &Device, engine: &Engine, product: &Product) -> f64 {
 fn peak(device: &Device, engine: &Engine, dtype: DType) -> f64 {
     let rates = &device.flops_per_second;
     match dtype {
+        DType::BF16 | DType::F16 if engine.f8 && rates.f8 > 0.0 => rates.f8,
         DType::F32 if engine.tf32 && rates.tf32 > 0.0 => rates.tf32,
         _ => rates.of(dtype),
     }
@@ -84,7 +85,7 @@ fn attention_seconds(device: &Device, engine: &Engine, attention: &AttentionTask
         // What a causal mask hides is left out by whole tiles.
         let seen = if attention.is_causal { 0.5 } else { 1.0 };
         let products = if is_gradient { 5.0 } else { 2.0 };
-        let rate = peak(device, engine, attention.dtype) * device.efficiency.attention;
+        let rate = device.flops_per_second.of(attention.dtype) * device.efficiency.attention;
         let computing = products * 2.0 * scores * width * seen / rate;
         return computing.max(moving_seconds(device, bytes)) + device.launch_seconds;
     }
@@ -93,7 +94,7 @@ fn attention_seconds(device: &Device, engine: &Engine, attention: &AttentionTask
     let mix = product_seconds(device, engine, &product(queries, width, keys));
     // Forward: scores are written, read and written by the softmax, and read. Backward: the same for their
     // gradients, with the probabilities read twice and the gradients of the scores read twice.
-    let (products, passes, kernels) = if is_gradient { (2.0, 7.0, 5.0) } else { (1.0, 4.0, 3.0) };
-    let moved = passes * scores * attention.element_bytes as f64 + bytes;
+    let (products, passes, kernels) = if is_gradient { (2.0, 1.75, 5.0) } else { (1.0, 1.0, 3.0) };
+    let moved = passes * engine.score_passes * scores * attention.element_bytes as f64 + bytes;
     products * (score + mix) + moving_seconds(device, moved) + kernels * device.launch_seconds
 }

@@ -247,7 +247,7 @@ fn chain_errors(device: &Device, call_seconds: f64, chains: &[MeasuredChain]) ->
 
 fn product_errors(device: &Device, call_seconds: f64, products: &[MeasuredProduct]) -> Vec<f64> {
     let predicted = |measured: &MeasuredProduct| {
-        let engine = Engine { tf32: measured.is_tf32, ..ENGINES[0].clone() };
+        let engine = Engine { tf32: measured.is_tf32, f8: false, ..ENGINES[0].clone() };
         let Product { count, rows, columns, depth, dtype } = measured.product;
         let elements = count * (rows * depth + depth * columns + rows * columns);
         let bytes = elements * dtype.bits() as f64 / 8.0;

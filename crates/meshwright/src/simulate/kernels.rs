@@ -160,6 +160,7 @@ impl Grouping<'_> {
     /// Adds up what is read and written: a value is written where another kernel reads it.
     fn finish(mut self, results: &[ValueId]) -> Vec<Kernel> {
         self.merge_chains(results);
+        self.read_origins();
         self.reads.sort_unstable();
         let mut is_written = vec![false; self.program.values.len()];
         for result in results {
@@ -225,11 +226,67 @@ impl Grouping<'_> {
         self.reads.iter_mut().for_each(|read| read.0 = number(read.0));
         let makers = &self.makers;
         self.reads.retain(|&(reader, value, _)| makers[value.index()] != Some(reader));
-        let mut kernel = 0;
-        self.kernels.retain(|_| {
-            kernel += 1;
-            becomes[kernel - 1] == kernel as u32 - 1
-        });
+        let stays: Vec<bool> = (0..count).map(|kernel| becomes[kernel] == kernel as u32).collect();
+        let (mut keep_kernel, mut keep_flag) = (stays.iter(), stays.iter());
+        self.kernels.retain(|_| keep_kernel.next() == Some(&true));
+        self.is_chain.retain(|_| keep_flag.next() == Some(&true));
+    }
+
+    /// Chains compute again what is cheaper to compute than to read: they read what it was made of instead.
+    fn read_origins(&mut self) {
+        self.reads.sort_unstable();
+        let reads = std::mem::take(&mut self.reads);
+        for of_kernel in reads.chunk_by(|left, right| left.0 == right.0) {
+            let kernel = of_kernel[0].0;
+            let makers_chain =
+                |value: ValueId| self.makers[value.index()].filter(|&maker| self.is_chain[maker as usize]);
+            let mut made: Vec<(u32, ValueId, usize)> = Vec::new();
+            for &(_, value, bytes) in of_kernel {
+                match makers_chain(value).filter(|_| self.is_chain[kernel as usize]) {
+                    Some(maker) => made.push((maker, value, bytes)),
+                    None => self.reads.push((kernel, value, bytes)),
+                }
+            }
+            made.sort_unstable();
+            for from_chain in made.chunk_by(|left, right| left.0 == right.0) {
+                let direct: usize = from_chain.iter().map(|read| read.2).sum();
+                let mut origins = Vec::new();
+                for &(maker, value, _) in from_chain {
+                    self.origins(maker, value, &mut origins);
+                }
+                origins.sort_unstable();
+                origins.dedup();
+                let is_read = |value: &ValueId| of_kernel.iter().any(|read| read.1 == *value);
+                let bytes = |value: &ValueId| self.program.ty(*value).bytes();
+                let again: usize = origins.iter().filter(|value| !is_read(value)).map(bytes).sum();
+                if again < direct {
+                    self.reads.extend(origins.iter().map(|value| (kernel, *value, bytes(value))));
+                } else {
+                    self.reads.extend(from_chain.iter().map(|&(_, value, bytes)| (kernel, value, bytes)));
+                }
+            }
+        }
+    }
+
+    /// What a value of a chain is made of, element by element: what the chain reads, and its reductions.
+    fn origins(&self, chain: u32, value: ValueId, found: &mut Vec<ValueId>) {
+        let mut pending = vec![self.source(value)];
+        let mut seen = Vec::new();
+        while let Some(value) = pending.pop() {
+            if seen.contains(&value) || self.is_free(value) {
+                continue;
+            }
+            seen.push(value);
+            let op = self.program.producer(value).filter(|_| self.makers[value.index()] == Some(chain));
+            let is_elementwise = |op: &OpId| {
+                let op = &self.program.ops[*op].op;
+                op.is_elementwise() || matches!(op, Op::Convert { .. } | Op::Select | Op::Slice(_))
+            };
+            match op.filter(is_elementwise) {
+                Some(op) => pending.extend(self.program.ops[op].operands.iter().map(|&operand| self.source(operand))),
+                None => found.push(value),
+            }
+        }
     }
 
     /// Whether a value is made up where it is read.

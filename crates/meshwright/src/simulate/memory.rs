@@ -40,7 +40,7 @@ impl LiveBytes {
             Role::Argument(argument) => of_argument(argument),
             Role::Activation | Role::Received => Class::Activations,
             Role::Gradient => Class::Gradients,
-            Role::Result(_) | Role::Made => Class::Temporaries,
+            Role::Result(_) | Role::Made | Role::Number => Class::Temporaries,
         };
         let mut live = LiveBytes {
             by_class: ByClass::default(),
@@ -77,7 +77,7 @@ impl LiveBytes {
         match entry.role {
             // Inputs of a microbatch go with it; state stays.
             Role::Argument(_) if entry.each_microbatch => {}
-            Role::Argument(_) | Role::Result(_) => return,
+            Role::Argument(_) | Role::Number | Role::Result(_) => return,
             Role::Activation | Role::Received | Role::Gradient | Role::Made => {
                 if self.parts[buffer] == 0 {
                     return;

@@ -1,11 +1,13 @@
 //! The simulator: from what devices run to a timeline.
 
 mod calibrate;
+mod combine;
 mod compute;
 mod engine;
 mod fit;
 mod kernels;
 mod memory;
+mod prepare;
 mod products;
 mod run;
 mod timeline;
@@ -18,6 +20,7 @@ pub use fit::{
 };
 pub use kernels::{AttentionTask, Kernel, Task, kernels};
 pub use memory::StageMemory;
+pub use prepare::Prepared;
 pub use products::Product;
-pub use run::{Run, Runner, Span, collective_seconds, run, run_early};
+pub use run::{Run, Runner, Span, run, run_early};
 pub use timeline::{SpanKind, StageSpan, StageTimeline, Timeline, simulate};

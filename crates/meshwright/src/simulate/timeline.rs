@@ -1,16 +1,15 @@
 //! Instruction lists in time: every stage on its own devices, messages between them.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
+use super::combine::combine;
 use super::engine::Engine;
-use super::kernels::{Kernel, kernels};
-use super::memory::{LiveBytes, StageMemory, piece_memory};
-use super::run::{Run, Runner, collective_seconds, run_early};
+use super::kernels::Kernel;
+use super::memory::{LiveBytes, StageMemory};
+use super::prepare::{Prepared, PreparedProgram};
+use super::run::{Run, Runner, run_early};
 use crate::cluster::{Cluster, Collective, Device};
 use crate::pipeline::{Instruction, PieceKind, Pipeline};
-use crate::program::{ArgumentClass, Program};
 
 /// A step in time.
 #[derive(Clone, Debug)]
@@ -27,6 +26,8 @@ pub struct StageTimeline {
     pub compute_seconds: f64,
     /// Kernels waited for collectives and messages.
     pub exposed_seconds: f64,
+    /// Kernels waited for the host to start them.
+    pub host_seconds: f64,
     /// There was nothing to do.
     pub bubble_seconds: f64,
     /// Collectives ran, alone or beside kernels.
@@ -59,10 +60,13 @@ pub enum SpanKind {
 
 /// Runs the lists of a pipeline. Lists that wait for each other forever are cut off where they do; the check of
 /// pipelines finds them before.
-pub fn simulate(pipeline: &Pipeline, classes: &[ArgumentClass], cluster: &Cluster, engine: &Engine) -> Timeline {
-    let mut costs = Costs { cluster, engine, programs: FxHashMap::default() };
+pub fn simulate(prepared: &Prepared, cluster: &Cluster, engine: &Engine) -> Timeline {
+    let pipeline = &prepared.pipeline;
+    let combined = |program: &PreparedProgram| combine(&program.kernels, engine.bucket_bytes);
+    let kernels = prepared.programs.iter().map(combined).collect();
+    let mut costs = Costs { prepared, cluster, engine, kernels, runs: FxHashMap::default() };
     let mut stages: Vec<Stage<'_>> =
-        (0..pipeline.stages.len()).map(|number| Stage::new(pipeline, classes, cluster, engine, number)).collect();
+        (0..pipeline.stages.len()).map(|number| Stage::new(prepared, cluster, engine, number)).collect();
     // Sent messages: when they left and when they arrive, by buffer and microbatch.
     let mut messages: FxHashMap<(usize, usize), Message> = FxHashMap::default();
     loop {
@@ -74,7 +78,7 @@ pub fn simulate(pipeline: &Pipeline, classes: &[ArgumentClass], cluster: &Cluste
             break;
         }
     }
-    let step_seconds = stages.iter().map(|stage| stage.now).fold(0.0, f64::max);
+    let step_seconds = stages.iter().map(|stage| stage.now).fold(0.0, f64::max) + engine.step_seconds;
     let devices = pipeline.mesh.devices() as f64;
     let mut flops = 0.0;
     let mut timelines = Vec::with_capacity(stages.len());
@@ -94,28 +98,21 @@ struct Message {
 
 /// What programs take, each found once.
 struct Costs<'c> {
+    prepared: &'c Prepared,
     cluster: &'c Cluster,
     engine: &'c Engine,
-    /// By the address of the program, for pieces that do the same share it, and by the name of the device.
-    programs: FxHashMap<(usize, String), ProgramCost>,
-}
-
-#[derive(Clone)]
-struct ProgramCost {
-    kernels: Arc<Vec<Kernel>>,
-    run: Run,
-    memory_bytes: usize,
+    /// The kernels of every program, combined as the engine does.
+    kernels: Vec<Vec<Kernel>>,
+    /// By the number of the program and the name of the device.
+    runs: FxHashMap<(usize, String), Run>,
 }
 
 impl Costs<'_> {
-    fn of(&mut self, program: &Arc<Program>, device: &Device) -> &ProgramCost {
-        let key = (Arc::as_ptr(program) as usize, device.name.to_string());
-        let (cluster, engine) = (self.cluster, self.engine);
-        self.programs.entry(key).or_insert_with(|| {
-            let kernels = kernels(program);
-            let run = run_early(Runner { cluster, device, engine }, &kernels, 0.0);
-            ProgramCost { kernels: Arc::new(kernels), run, memory_bytes: piece_memory(program, engine.memory_model) }
-        })
+    fn run(&mut self, piece: usize, device: &Device) -> &Run {
+        let program = self.prepared.program_of[piece];
+        let runner = Runner { cluster: self.cluster, device, engine: self.engine };
+        let kernels = &self.kernels[program];
+        self.runs.entry((program, device.name.to_string())).or_insert_with(|| run_early(runner, kernels, 0.0))
     }
 }
 
@@ -136,15 +133,10 @@ struct Stage<'p> {
 }
 
 impl<'p> Stage<'p> {
-    fn new(
-        pipeline: &'p Pipeline,
-        classes: &[ArgumentClass],
-        cluster: &Cluster,
-        engine: &Engine,
-        number: usize,
-    ) -> Stage<'p> {
+    fn new(prepared: &'p Prepared, cluster: &Cluster, engine: &Engine, number: usize) -> Stage<'p> {
+        let pipeline = &prepared.pipeline;
         let device = cluster.device(number * pipeline.mesh.devices()).clone();
-        let live = LiveBytes::new(pipeline, classes, number);
+        let live = LiveBytes::new(pipeline, &prepared.classes, number);
         let links = vec![0.0; pipeline.stages.len()];
         Stage {
             pipeline,
@@ -184,21 +176,21 @@ impl<'p> Stage<'p> {
 
     fn run(&mut self, costs: &mut Costs<'_>, number: usize, microbatch: Option<usize>) {
         let piece = &self.pipeline.pieces[number];
-        let (cluster, engine) = (costs.cluster, costs.engine);
-        let cost = costs.of(&piece.program, &self.device);
-        let run = if piece.kind == PieceKind::Update && engine.overlap_gradients && self.last_backward > 0.0 {
-            let runner = Runner { cluster, device: &self.device, engine };
-            run_early(runner, &cost.kernels, std::mem::take(&mut self.last_backward))
+        let program = costs.prepared.program_of[number];
+        let run = if piece.kind == PieceKind::Update && self.engine.overlap_gradients && self.last_backward > 0.0 {
+            let runner = Runner { cluster: costs.cluster, device: &self.device, engine: costs.engine };
+            run_early(runner, &costs.kernels[program], std::mem::take(&mut self.last_backward))
         } else {
-            cost.run.clone()
+            costs.run(number, &self.device).clone()
         };
-        self.live.run(self.pipeline, piece, cost.memory_bytes);
+        self.live.run(self.pipeline, piece, costs.prepared.programs[program].memory_bytes);
         if matches!(piece.kind, PieceKind::Backward | PieceKind::Weights) {
             self.last_backward = run.seconds;
         }
         self.timeline.compute_seconds += run.compute_seconds;
         self.timeline.communication_seconds += run.communication_seconds;
         self.timeline.exposed_seconds += run.exposed_seconds;
+        self.timeline.host_seconds += run.host_seconds;
         self.timeline.flops += run.flops;
         self.span(SpanKind::Piece(number), microbatch, run.seconds);
     }
@@ -212,7 +204,8 @@ impl<'p> Stage<'p> {
     fn send(&mut self, costs: &Costs<'_>, buffer: usize, microbatch: Option<usize>, to: usize) -> Message {
         let bytes = self.pipeline.buffers[buffer].ty.bytes();
         let distance = self.number.abs_diff(to) * self.pipeline.mesh.devices();
-        let seconds = collective_seconds(costs.cluster, Collective::Send, &[(2, distance)], bytes);
+        let runner = Runner { cluster: costs.cluster, device: &self.device, engine: costs.engine };
+        let seconds = runner.collective_seconds(Collective::Send, &[(2, distance)], bytes);
         let start = self.now.max(self.links[to]);
         let arrives = start + seconds;
         self.links[to] = arrives;

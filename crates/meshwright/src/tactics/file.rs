@@ -4,7 +4,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Table;
 
-use super::{Action, Dim, Pattern, Preset, Tactic};
+use super::{Action, Dim, Pattern, Preset, StageCut, Stages, Tactic};
+use crate::pipeline::Schedule;
 
 /// What is wrong with a file of tactics, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,15 +54,13 @@ struct Entry {
     split: Option<Spanned<Table>>,
     auto: Option<Spanned<bool>>,
     stages: Option<Spanned<toml::Value>>,
-    // These belong to `auto` and `stages`.
+    schedule: Option<Spanned<String>>,
+    chunks: Option<Spanned<usize>>,
+    // These belong to `auto`.
     #[serde(rename = "axes")]
     _axes: Option<toml::Value>,
     #[serde(rename = "memory")]
     _memory: Option<toml::Value>,
-    #[serde(rename = "schedule")]
-    _schedule: Option<toml::Value>,
-    #[serde(rename = "chunks")]
-    _chunks: Option<toml::Value>,
 }
 
 fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
@@ -72,9 +71,6 @@ fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
     };
     if let Some(auto) = &entry.auto {
         return refuse(auto.span(), "`auto` needs the planner, which is not there yet", None);
-    }
-    if let Some(stages) = &entry.stages {
-        return refuse(stages.span(), "`stages` needs the simulator, which is not there yet", None);
     }
     let mut actions = Vec::new();
     // Restrictions come first, so that they hold for what the same tactic cuts.
@@ -104,12 +100,73 @@ fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
         };
         actions.push(Action::Split { pattern: Pattern::new(pattern), slices });
     }
+    actions.extend(read_stages(entry)?.map(Action::Stages));
     if actions.is_empty() {
-        let hint = "give it `tile`, `replicate`, `keep_whole`, `preset`, `remat` or `split`".to_owned();
+        let hint = "give it `tile`, `replicate`, `keep_whole`, `preset`, `remat`, `split` or `stages`".to_owned();
         return refuse(span, "the tactic does nothing", Some(hint));
     }
     let name = entry.name.clone().unwrap_or_else(|| format!("tactic {}", index + 1));
     Ok(Tactic { name, axis: entry.axis.clone(), actions })
+}
+
+fn read_stages(entry: &Entry) -> Result<Option<Stages>, FileError> {
+    let refuse = |span: std::ops::Range<usize>, message: String, hint: &str| {
+        Err(FileError { span, message, hint: Some(hint.to_owned()) })
+    };
+    let Some(stages) = &entry.stages else {
+        let (schedule, chunks) = (entry.schedule.as_ref(), entry.chunks.as_ref());
+        let lonely = schedule.map(|s| (s.span(), "schedule")).or(chunks.map(|c| (c.span(), "chunks")));
+        return match lonely {
+            Some((span, key)) => {
+                refuse(span, format!("`{key}` belongs to `stages`"), "say how many `stages` there are")
+            }
+            None => Ok(None),
+        };
+    };
+    let Some(cut) = read_cut(stages.get_ref()) else {
+        let hint = "give how many there are, or a list with the scopes of each, such as [\"layers.0\", \"layers.1\"]";
+        return refuse(stages.span(), format!("`{}` are no stages", stages.get_ref()), hint);
+    };
+    let schedule = match &entry.schedule {
+        None => Schedule::OneForwardOneBackward,
+        Some(name) => match Schedule::ALL.iter().find(|(known, _)| known == name.get_ref()) {
+            Some(&(_, schedule)) => schedule,
+            None => {
+                let names: Vec<&str> = Schedule::ALL.iter().map(|(name, _)| *name).collect();
+                let hint = format!("there are {}", names.join(", "));
+                return refuse(name.span(), format!("there is no schedule `{}`", name.get_ref()), &hint);
+            }
+        },
+    };
+    let chunks = entry.chunks.as_ref().map_or(1, |chunks| *chunks.get_ref());
+    if let Some(given) =
+        entry.chunks.as_ref().filter(|_| chunks == 0 || chunks > 1 && schedule != Schedule::Interleaved)
+    {
+        let hint = "several chunks on a stage take `schedule = \"interleaved\"`";
+        return refuse(given.span(), format!("`chunks = {chunks}` does not go with `{}`", schedule.name()), hint);
+    }
+    if let StageCut::Scopes(scopes) = &cut
+        && !scopes.len().is_multiple_of(chunks)
+    {
+        let hint = "the list has an entry for every chunk, in the order of the model";
+        return refuse(stages.span(), format!("{} entries are not {chunks} for every stage", scopes.len()), hint);
+    }
+    Ok(Some(Stages { cut, schedule, chunks }))
+}
+
+fn read_cut(value: &toml::Value) -> Option<StageCut> {
+    let pattern = |value: &toml::Value| value.as_str().map(Pattern::new);
+    match value {
+        toml::Value::Integer(count) => usize::try_from(*count).ok().filter(|&count| count > 0).map(StageCut::Even),
+        toml::Value::Array(entries) if !entries.is_empty() => {
+            let patterns = |entry: &toml::Value| match entry {
+                toml::Value::Array(several) => several.iter().map(pattern).collect::<Option<Vec<Pattern>>>(),
+                one => pattern(one).map(|pattern| vec![pattern]),
+            };
+            entries.iter().map(patterns).collect::<Option<Vec<_>>>().map(StageCut::Scopes)
+        }
+        _ => None,
+    }
 }
 
 fn read_dim(value: &toml::Value) -> Option<Dim> {

@@ -9,9 +9,11 @@ mod structure;
 
 pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, Partitioned, partition};
+pub(crate) use partition::{LaidOut, lay_out, lay_out_last, measure_all, only_local, rewrite};
 pub use pattern::Pattern;
 pub(crate) use remat::scope_groups;
 
+use crate::pipeline::Schedule;
 use crate::program::{Id, OpId, Program, ValueId};
 use crate::shard::{Layout, Mesh, PieceSet, Pieces};
 
@@ -39,11 +41,30 @@ pub enum Action {
         pattern: Pattern,
         slices: usize,
     },
+    /// The model runs in stages, each on a mesh of its own.
+    Stages(Stages),
     /// A dimension of values with these names is cut.
     Tile {
         pattern: Pattern,
         dim: Dim,
     },
+}
+
+/// How a model is cut into stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stages {
+    pub cut: StageCut,
+    pub schedule: Schedule,
+    /// Pieces of the model on every stage.
+    pub chunks: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StageCut {
+    /// So many stages, of about the same work.
+    Even(usize),
+    /// The scopes of each chunk, in the order of the model.
+    Scopes(Vec<Vec<Pattern>>),
 }
 
 /// Which dimension a tile cuts.
@@ -104,6 +125,8 @@ pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Ve
                 scoped(layout.program, pattern).map_err(fail)?;
                 continue;
             }
+            // Done to the program after it is laid out.
+            Action::Stages(_) => continue,
             Action::Split { pattern, .. } => notes.extend(split(layout, pattern).map_err(fail)?),
             Action::KeepWhole(pattern) => {
                 let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;

@@ -41,35 +41,19 @@ pub fn partition(
     tactics: &[Tactic],
     price: Price<'_>,
 ) -> Result<Partitioned, TacticError> {
-    let scopes: Vec<&Pattern> =
-        tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
-    let program = remat(&expand_batch_norm(program), &scopes);
-    let mesh = with_splits(mesh, tactics)?;
-    let mut layout = Layout::new(&program, mesh.clone());
-    let mut snapshots = Vec::new();
-    let mut notes = Vec::new();
-    for (number, tactic) in tactics.iter().enumerate() {
-        notes.push(apply(&mut layout, tactic, number as u16)?);
-        snapshots.push(layout.clone());
+    if let Some(number) = tactics.iter().position(|tactic| tactic.actions.iter().any(is_stages)) {
+        let message = "`stages` makes a program for every stage, not one".to_owned();
+        return Err(TacticError { number: Some(number), tactic: tactics[number].name.clone(), message, hint: None });
     }
+    let program = rewrite(program, tactics);
+    let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
-    let (local, measured) = std::thread::scope(|scope| {
-        let threads: Vec<_> = snapshots
-            .into_iter()
-            .map(|snapshot| {
-                scope.spawn(move || lower_layout(&snapshot, price).map(|(_, local)| measure(&local.program)))
-            })
-            .collect();
-        let local = lower_layout(&last, price);
-        let measured: Vec<_> =
-            threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended".to_owned())).collect();
-        (local, measured)
-    });
+    let (local, measured) = measure_all(snapshots, price, || lower_layout(&last, price));
     let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
     let (decided, local) = local.map_err(fail)?;
     let mut measures = Vec::new();
     for measured in measured {
-        measures.push(measured.and_then(|measured| measured).map_err(fail)?);
+        measures.push(measured.map_err(fail)?);
     }
     if !tactics.is_empty() {
         measures.push(measure(&local.program));
@@ -84,6 +68,86 @@ pub fn partition(
     let (feedback, conflicts) = (feedback.collect(), layout.conflicts());
     let anatomy = layout.anatomy.clone();
     Ok(Partitioned { program, anatomy, local, feedback, conflicts, explanations })
+}
+
+/// The program that is laid out: batch normalizations written out, and some of it computed again.
+pub(crate) fn rewrite(program: &Program, tactics: &[Tactic]) -> Program {
+    let scopes: Vec<&Pattern> =
+        tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
+    remat(&expand_batch_norm(program), &scopes)
+}
+
+/// A program laid out by tactics.
+pub(crate) struct LaidOut<'p> {
+    pub(crate) layout: Layout<'p>,
+    /// The layout after every tactic.
+    pub(crate) snapshots: Vec<Layout<'p>>,
+    /// Of every tactic, what was asked for and could not be.
+    pub(crate) notes: Vec<Vec<String>>,
+}
+
+/// Applies tactics in order, each followed by propagation.
+pub(crate) fn lay_out<'p>(program: &'p Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<LaidOut<'p>, TacticError> {
+    let mut layout = Layout::new(program, with_splits(mesh, tactics)?);
+    let mut snapshots = Vec::new();
+    let mut notes = Vec::new();
+    for (number, tactic) in tactics.iter().enumerate() {
+        notes.push(apply(&mut layout, tactic, number as u16)?);
+        snapshots.push(layout.clone());
+    }
+    Ok(LaidOut { layout, snapshots, notes })
+}
+
+/// The layout after the last tactic.
+pub(crate) fn lay_out_last<'p>(
+    program: &'p Program,
+    mesh: &Mesh,
+    tactics: &[Tactic],
+) -> Result<Layout<'p>, TacticError> {
+    let mut layout = Layout::new(program, with_splits(mesh, tactics)?);
+    for (number, tactic) in tactics.iter().enumerate() {
+        apply(&mut layout, tactic, number as u16)?;
+    }
+    Ok(layout)
+}
+
+/// The local program under tactics, without what every one of them costs, for those who ask for many.
+pub(crate) fn only_local(
+    program: &Program,
+    mesh: &Mesh,
+    tactics: &[Tactic],
+    price: Price<'_>,
+) -> Result<(LocalProgram, Arc<Anatomy>), TacticError> {
+    let program = rewrite(program, tactics);
+    let layout = lay_out_last(&program, mesh, tactics)?;
+    let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
+    let (_, local) = lower_layout(&layout, price).map_err(fail)?;
+    Ok((local, layout.anatomy.clone()))
+}
+
+/// What the program costs under each of several layouts, found on threads while this one does something else.
+pub(crate) fn measure_all<T>(
+    snapshots: Vec<Layout<'_>>,
+    price: Price<'_>,
+    meanwhile: impl FnOnce() -> T,
+) -> (T, Vec<Result<Measures, String>>) {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = snapshots
+            .into_iter()
+            .map(|snapshot| {
+                scope.spawn(move || lower_layout(&snapshot, price).map(|(_, local)| measure(&local.program)))
+            })
+            .collect();
+        let done = meanwhile();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Measures, String>>| {
+            thread.join().map_err(|_| "a thread ended".to_owned()).and_then(|measured| measured)
+        };
+        (done, threads.into_iter().map(join).collect())
+    })
+}
+
+fn is_stages(action: &Action) -> bool {
+    matches!(action, Action::Stages(_))
 }
 
 fn remat_scope(action: &Action) -> Option<&Pattern> {

@@ -1,0 +1,234 @@
+//! From a program and tactics to a pipeline.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::assign::{Assignment, Cut, assign};
+use super::draft::Drafts;
+use super::join::finish_before_joins;
+use super::list::lists;
+use super::modules::chunk_modules;
+use super::place::Placing;
+use super::schedule::{Counts, Schedule};
+use super::wire::{Wiring, wire};
+use super::write::write_pieces;
+use super::{Pipeline, check};
+use crate::lower::{Price, View, Ways, decide, stored_results};
+use crate::profile::work;
+use crate::program::{Anatomy, ArgumentClass, Op, Program};
+use crate::shard::{Conflict, Layout, Mesh};
+use crate::tactics::{
+    Action, Feedback, LaidOut, StageCut, Stages, Tactic, TacticError, lay_out, lay_out_last, measure_all, rewrite,
+};
+
+/// A program laid out by tactics and cut into stages.
+#[derive(Clone, Debug)]
+pub struct Pipelined {
+    /// What was laid out: the program given, with its loops over layers and its batch normalizations written
+    /// out and with what is computed again.
+    pub program: Program,
+    /// What its parts are for.
+    pub anatomy: Arc<Anatomy>,
+    pub pipeline: Pipeline,
+    /// Of every chunk, the modules of its forward pass, such as `layers/4 … layers/7`.
+    pub modules: Vec<String>,
+    /// One per tactic; what it costs is that of all stages as one, and after the last tactic what all stages
+    /// cost together.
+    pub feedback: Vec<Feedback>,
+    pub conflicts: Vec<Conflict>,
+}
+
+/// What is wrong, and what could be done.
+type Problem = (String, Option<String>);
+
+/// Applies tactics of which one cuts the model into stages. The mesh is that of one stage; an axis of it in
+/// time is that of the microbatches.
+pub fn pipeline(
+    program: &Program,
+    mesh: &Mesh,
+    tactics: &[Tactic],
+    price: Price<'_>,
+) -> Result<Pipelined, TacticError> {
+    let (number, stages) = find_stages(tactics)?;
+    let at_stages = |(message, hint): Problem| TacticError {
+        number: Some(number),
+        tactic: tactics[number].name.clone(),
+        message,
+        hint,
+    };
+    let axis = microbatch_axis(mesh).map_err(at_stages)?;
+    let counts = counts(stages, mesh, axis).map_err(at_stages)?;
+    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, tactics);
+    let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
+    let last = snapshots.pop().unwrap_or_else(|| layout.clone());
+    let build = || build(&last, stages, counts, axis.filter(|_| counts.microbatches > 1), price);
+    let (built, mut measured) = measure_all(snapshots, price, build);
+    let (pipeline, modules) = built.map_err(at_stages)?;
+    measured.push(Ok(pipeline.measures()));
+    let mut feedback = Vec::new();
+    for (tactic, (notes, measured)) in tactics.iter().zip(notes.into_iter().zip(measured)) {
+        let measures = measured.map_err(|message| at_stages((message, None)))?;
+        feedback.push(Feedback { tactic: tactic.name.clone(), measures, notes });
+    }
+    let (conflicts, anatomy) = (layout.conflicts(), layout.anatomy.clone());
+    Ok(Pipelined { program, anatomy, pipeline, modules, feedback, conflicts })
+}
+
+/// The same without what every tactic costs, for those who ask for many pipelines.
+pub(crate) fn only_pipeline(
+    program: &Program,
+    mesh: &Mesh,
+    tactics: &[Tactic],
+    price: Price<'_>,
+) -> Result<(Pipeline, Arc<Anatomy>), TacticError> {
+    let (number, stages) = find_stages(tactics)?;
+    let at_stages = |(message, hint): Problem| TacticError {
+        number: Some(number),
+        tactic: tactics[number].name.clone(),
+        message,
+        hint,
+    };
+    let axis = microbatch_axis(mesh).map_err(at_stages)?;
+    let counts = counts(stages, mesh, axis).map_err(at_stages)?;
+    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, tactics);
+    let layout = lay_out_last(&program, mesh, tactics)?;
+    let built = build(&layout, stages, counts, axis.filter(|_| counts.microbatches > 1), price).map_err(at_stages)?;
+    Ok((built.0, layout.anatomy.clone()))
+}
+
+fn find_stages(tactics: &[Tactic]) -> Result<(usize, &Stages), TacticError> {
+    let mut found = tactics.iter().enumerate().flat_map(|(number, tactic)| {
+        let stages = tactic.actions.iter().filter_map(|action| match action {
+            Action::Stages(stages) => Some(stages),
+            _ => None,
+        });
+        stages.map(move |stages| (number, stages))
+    });
+    let fail = |number: Option<usize>, message: &str| TacticError {
+        number,
+        tactic: number.map_or("stages".to_owned(), |number| tactics[number].name.clone()),
+        message: message.to_owned(),
+        hint: None,
+    };
+    let first = found.next().ok_or_else(|| fail(None, "no tactic has `stages`"))?;
+    match found.next() {
+        Some((number, _)) => Err(fail(Some(number), "`stages` is there twice")),
+        None => Ok(first),
+    }
+}
+
+/// The axis in time that the microbatches lie along.
+fn microbatch_axis(mesh: &Mesh) -> Result<Option<usize>, Problem> {
+    let axes: Vec<usize> = (0..mesh.axes.len()).filter(|&axis| mesh.axes[axis].temporal).collect();
+    match axes[..] {
+        [] => Ok(None),
+        [axis] => Ok(Some(axis)),
+        _ => {
+            let names: Vec<String> = axes.iter().map(|&axis| format!("`{}`", mesh.axes[axis].name)).collect();
+            let message = format!("there are several axes in time, {}: which one are microbatches", names.join(", "));
+            Err((message, Some("give the mesh one axis in time, such as `micro=8@time`".to_owned())))
+        }
+    }
+}
+
+fn counts(stages: &Stages, mesh: &Mesh, axis: Option<usize>) -> Result<Counts, Problem> {
+    let chunks = stages.chunks;
+    let stage_count = match &stages.cut {
+        StageCut::Even(count) => *count,
+        StageCut::Scopes(scopes) => scopes.len() / chunks,
+    };
+    let microbatches = axis.map_or(1, |axis| mesh.axes[axis].size);
+    if stages.schedule == Schedule::Interleaved && chunks > 1 && !microbatches.is_multiple_of(stage_count) {
+        let message =
+            format!("`interleaved` takes a multiple of {stage_count} microbatches, and there are {microbatches}");
+        return Err((message, Some(format!("give the mesh an axis such as `micro={}@time`", 2 * stage_count))));
+    }
+    Ok(Counts { stages: stage_count, chunks, microbatches })
+}
+
+/// The program with its loops over layers written out, so that they can be cut between layers.
+fn unrolled(program: &Program) -> Result<Program, String> {
+    let is_layers = |op| {
+        let regions = program.ops[op].regions.iter().flat_map(|&region| &program.regions[region].ops);
+        program.ops[op].op == Op::While
+            && program.counted_loop(op).is_some()
+            && regions.into_iter().any(|&inner| work(program, inner).matrix > 0.0)
+    };
+    if program.body().ops.iter().any(|&op| is_layers(op)) { program.unroll() } else { Ok(program.clone()) }
+}
+
+fn build(
+    layout: &Layout<'_>,
+    stages: &Stages,
+    counts: Counts,
+    axis: Option<usize>,
+    price: Price<'_>,
+) -> Result<(Pipeline, Vec<String>), Problem> {
+    let chunk_count = counts.stages * counts.chunks;
+    if !layout.anatomy.classes.contains(&ArgumentClass::Parameter) {
+        let hint = "stages are for training steps that give back new parameters and a loss".to_owned();
+        return Err(("no argument is a parameter that the step updates".to_owned(), Some(hint)));
+    }
+    let cut = match &stages.cut {
+        StageCut::Even(_) => Cut::Even,
+        StageCut::Scopes(scopes) => Cut::Scopes(scopes),
+    };
+    let assignment = assign(layout.program, &layout.anatomy, chunk_count, &cut)?;
+    if let Some(axis) = axis {
+        check_tiled(layout, axis)?;
+    }
+    let mut ways = Ways::new(&layout.mesh, price);
+    let mut layout = decide(layout, &mut ways).map_err(|message| (message, None))?;
+    finish_before_joins(&mut layout, &assignment.joins);
+    let wiring = pieces(&layout, &assignment, stages.schedule, counts, axis, &mut ways)?;
+    let instructions = lists(layout.program, &wiring, stages.schedule, counts);
+    let Wiring { pieces, buffers, arguments, results, .. } = wiring;
+    let pipeline = Pipeline {
+        mesh: layout.mesh.clone(),
+        schedule: stages.schedule,
+        microbatches: counts.microbatches,
+        chunk_count,
+        pieces,
+        buffers,
+        stages: instructions,
+        arguments,
+        results,
+    };
+    check(&pipeline).map_err(|message| (message, None))?;
+    let is_forward = |op| layout.anatomy.is_forward(op);
+    let modules = chunk_modules(layout.program, is_forward, &assignment, chunk_count);
+    Ok((pipeline, modules))
+}
+
+/// An axis of microbatches has to cut the batch.
+fn check_tiled(layout: &Layout<'_>, axis: usize) -> Result<(), Problem> {
+    let piece = layout.mesh.pieces(axis);
+    let arguments = &layout.program.body().arguments;
+    if arguments.iter().any(|&value| piece.iter().any(|&piece| layout.sharding(value).cut().contains(piece))) {
+        return Ok(());
+    }
+    let name = &layout.mesh.axes[axis].name;
+    let hint = format!("add a tactic with `axis = \"{name}\"` and `tile = {{ \"batch.**\" = 0 }}`, before or after");
+    Err((format!("axis `{name}` cuts no argument, so that there are no microbatches"), Some(hint)))
+}
+
+fn pieces(
+    layout: &Layout<'_>,
+    assignment: &Assignment,
+    schedule: Schedule,
+    counts: Counts,
+    axis: Option<usize>,
+    ways: &mut Ways<'_>,
+) -> Result<Wiring, Problem> {
+    let arguments: Vec<_> = layout.program.body().arguments.iter().map(|&value| layout.stored(value)).collect();
+    let stored = stored_results(layout, &arguments);
+    let splits_weights = schedule == Schedule::ZeroBubble;
+    let mut view = View::new(layout, ways);
+    let places = Placing { layout, assignment, axis, splits_weights }.places(&view)?;
+    let mut drafts = Drafts { layout, axis, stages: counts.stages, places: &places, pieces: BTreeMap::new() };
+    drafts.fill(&mut view)?;
+    let results = drafts.results(&mut view, &stored)?;
+    let drafts = drafts.pieces;
+    let written = write_pieces(layout, ways, axis, &drafts).map_err(|message| (message, None))?;
+    Ok(wire(layout, counts.stages, &drafts, &written, &results))
+}

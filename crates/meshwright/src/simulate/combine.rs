@@ -1,0 +1,83 @@
+//! Collectives that engines combine into fewer, larger ones.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::kernels::{Kernel, Task};
+use crate::cluster::Collective;
+
+/// Kernels in which collectives of the same kind and group are one where nobody needs the first before the last
+/// is made, up to so many bytes. It runs where the last stood.
+pub(super) fn combine(kernels: &[Kernel], bucket_bytes: usize) -> Vec<Kernel> {
+    let first_readers = first_readers(kernels);
+    // For each kernel, the one that it becomes part of.
+    let mut becomes: Vec<usize> = (0..kernels.len()).collect();
+    let mut open: FxHashMap<(Collective, &[(usize, usize)]), Bucket> = FxHashMap::default();
+    for (index, kernel) in kernels.iter().enumerate() {
+        let Task::Collective { collective, pieces, bytes } = &kernel.task else { continue };
+        let is_summed = matches!(collective, Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather);
+        if !is_summed {
+            continue;
+        }
+        let bucket = open.entry((*collective, pieces)).or_default();
+        if bucket.bytes + bytes > bucket_bytes || bucket.first_reader <= index {
+            *bucket = Bucket::default();
+        }
+        bucket.members.push(index);
+        bucket.bytes += bytes;
+        bucket.first_reader = bucket.first_reader.min(first_readers[index]);
+        bucket.members.iter().for_each(|&member| becomes[member] = index);
+    }
+    rewrite(kernels, &becomes)
+}
+
+struct Bucket {
+    members: Vec<usize>,
+    bytes: usize,
+    first_reader: usize,
+}
+
+impl Default for Bucket {
+    fn default() -> Bucket {
+        Bucket { members: Vec::new(), bytes: 0, first_reader: usize::MAX }
+    }
+}
+
+fn first_readers(kernels: &[Kernel]) -> Vec<usize> {
+    let mut first = vec![usize::MAX; kernels.len()];
+    for (index, kernel) in kernels.iter().enumerate() {
+        for &maker in &kernel.after {
+            first[maker as usize] = first[maker as usize].min(index);
+        }
+    }
+    first
+}
+
+fn rewrite(kernels: &[Kernel], becomes: &[usize]) -> Vec<Kernel> {
+    let mut extra: FxHashMap<usize, (usize, SmallVec<[u32; 4]>)> = FxHashMap::default();
+    for (index, kernel) in kernels.iter().enumerate().filter(|(index, _)| becomes[*index] != *index) {
+        if let Task::Collective { bytes, .. } = &kernel.task {
+            let (more_bytes, more_after) = extra.entry(becomes[index]).or_default();
+            *more_bytes += bytes;
+            more_after.extend(kernel.after.iter().copied());
+        }
+    }
+    let mut numbers = vec![0u32; kernels.len()];
+    let mut combined: Vec<Kernel> = Vec::with_capacity(kernels.len());
+    for (index, kernel) in kernels.iter().enumerate().filter(|(index, _)| becomes[*index] == *index) {
+        numbers[index] = combined.len() as u32;
+        let mut kernel = kernel.clone();
+        if let (Task::Collective { bytes, .. }, Some((more_bytes, more_after))) =
+            (&mut kernel.task, extra.remove(&index))
+        {
+            *bytes += more_bytes;
+            kernel.after.extend(more_after);
+        }
+        // What it waits for stands before it, also after combining: nobody read it in between.
+        kernel.after = kernel.after.iter().map(|&maker| numbers[becomes[maker as usize]]).collect();
+        kernel.after.sort_unstable();
+        kernel.after.dedup();
+        combined.push(kernel);
+    }
+    combined
+}

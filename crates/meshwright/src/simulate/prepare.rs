@@ -1,0 +1,123 @@
+//! What the pieces of a pipeline run, found once for all devices, engines and what-ifs.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::kernels::{Kernel, Task, kernels};
+use super::memory::piece_memory;
+use crate::lower::LocalProgram;
+use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
+use crate::profile::MemoryModel;
+use crate::program::{ArgumentClass, ValueId};
+
+/// A step that can be simulated.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub pipeline: Arc<Pipeline>,
+    /// What the step's arguments are for.
+    pub classes: Arc<[ArgumentClass]>,
+    /// What each piece runs, by number of a program.
+    pub(super) program_of: Vec<usize>,
+    pub(super) programs: Vec<PreparedProgram>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PreparedProgram {
+    pub(super) kernels: Vec<Kernel>,
+    /// What it needs besides what it reads and leaves.
+    pub(super) memory_bytes: usize,
+}
+
+impl Prepared {
+    pub fn new(pipeline: Pipeline, classes: &[ArgumentClass], memory_model: MemoryModel) -> Prepared {
+        // Pieces that do the same have the same program.
+        let mut known: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut programs = Vec::new();
+        let mut program_of = Vec::with_capacity(pipeline.pieces.len());
+        for piece in &pipeline.pieces {
+            let number = *known.entry(Arc::as_ptr(&piece.program) as usize).or_insert_with(|| {
+                let memory_bytes = piece_memory(&piece.program, memory_model);
+                programs.push(PreparedProgram { kernels: kernels(&piece.program), memory_bytes });
+                programs.len() - 1
+            });
+            program_of.push(number);
+        }
+        Prepared { pipeline: Arc::new(pipeline), classes: classes.into(), program_of, programs }
+    }
+
+    /// A step that is not cut into stages.
+    pub fn whole(local: LocalProgram, classes: &[ArgumentClass], memory_model: MemoryModel) -> Prepared {
+        Prepared::new(whole(local), classes, memory_model)
+    }
+
+    /// Changes how many devices there are along an axis of the mesh over which everything is alike, so that
+    /// programs for many devices need not be written out: groups of `size` devices at a distance of `stride`.
+    pub fn widen(&mut self, stride: usize, size: usize, to: usize) {
+        for program in &mut self.programs {
+            widen(&mut program.kernels, stride, size, to);
+        }
+    }
+}
+
+fn widen(kernels: &mut [Kernel], stride: usize, size: usize, to: usize) {
+    for kernel in kernels {
+        match &mut kernel.task {
+            Task::Collective { pieces, .. } => {
+                for piece in pieces {
+                    if *piece == (size, stride) {
+                        piece.0 = to;
+                    } else if piece.1 < stride && piece.0 * piece.1 == size * stride {
+                        // The group has the devices of both axes.
+                        piece.0 = piece.0 / size * to;
+                    }
+                }
+            }
+            Task::Loop { body, .. } => widen(body, stride, size, to),
+            Task::Branch(branches) => branches.iter_mut().for_each(|branch| widen(branch, stride, size, to)),
+            Task::Chain | Task::Products(_) | Task::Attention(_) => {}
+        }
+    }
+}
+
+/// One stage that runs one piece.
+fn whole(local: LocalProgram) -> Pipeline {
+    let LocalProgram { program, mesh, arguments, results, .. } = local;
+    let body = program.body();
+    let (argument_count, mut buffers) = (body.arguments.len(), Vec::new());
+    let buffer = |name: &str, value: ValueId, role: Role| Buffer {
+        name: name.to_owned(),
+        stage: 0,
+        ty: program.ty(value).clone(),
+        each_microbatch: false,
+        role,
+    };
+    for (number, (&value, argument)) in body.arguments.iter().zip(&program.arguments).enumerate() {
+        buffers.push(buffer(&argument.name, value, Role::Argument(number)));
+    }
+    for (number, (&value, result)) in body.results.iter().zip(&program.results).enumerate() {
+        buffers.push(buffer(&result.name, value, Role::Result(number)));
+    }
+    let stored = |first: usize, shardings: Vec<crate::shard::Sharding>| {
+        let stored = |(number, sharding)| vec![Stored { buffer: first + number, sharding }];
+        shardings.into_iter().enumerate().map(stored).collect()
+    };
+    let piece = Piece {
+        chunk: 0,
+        kind: PieceKind::Forward,
+        reads: (0..argument_count).collect(),
+        writes: (argument_count..buffers.len()).collect(),
+        program: Arc::new(program),
+    };
+    Pipeline {
+        mesh,
+        schedule: Schedule::Gpipe,
+        microbatches: 1,
+        chunk_count: 1,
+        pieces: vec![piece],
+        buffers,
+        stages: vec![vec![Instruction::Run { piece: 0, microbatch: None }]],
+        arguments: stored(0, arguments),
+        results: stored(argument_count, results),
+    }
+}

@@ -1,0 +1,132 @@
+//! From a setup to a prediction, through the real tactics, lowering and simulator.
+
+use super::setup::{Degrees, Recompute, Setup, Sharding};
+use crate::lower::estimate;
+use crate::pipeline::only_pipeline;
+use crate::shard::Mesh;
+use crate::simulate::{Prepared, Timeline, simulate};
+use crate::tactics::{TacticError, only_local, parse};
+
+/// What is predicted of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    pub seconds: f64,
+    /// On the device that needs most.
+    pub peak_bytes: f64,
+    pub fits: bool,
+}
+
+/// Lays a model out as its setup says. Setups with the same [`key`] have the same outcome.
+pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
+    let Degrees { context, model, stages, microbatches, .. } = setup.degrees;
+    let data = data_width(setup);
+    let mut built = setup.model.clone();
+    let batch = data * setup.degrees.micro_batch * microbatches;
+    built.set("batch", &batch.to_string())?;
+    let program = built.build()?;
+    let axes = [("data", data), ("context", context), ("model", model)];
+    let spatial: Vec<String> =
+        axes.iter().filter(|(_, size)| *size > 1).map(|(name, size)| format!("{name}={size}")).collect();
+    let mut mesh = spatial.join(",");
+    if mesh.is_empty() {
+        mesh = "data=1".to_owned();
+    }
+    mesh += &format!(",micro={microbatches}@time");
+    let mesh = Mesh::parse(&mesh)?;
+    let tactics = parse(&tactics_of(setup)).map_err(|error| error.message)?;
+    let fail = |error: TacticError| format!("{}: {}", error.tactic, error.message);
+    let memory_model = setup.engine.memory_model;
+    let mut prepared = if stages > 1 {
+        let (pipeline, anatomy) = only_pipeline(&program, &mesh, &tactics, &estimate).map_err(fail)?;
+        Prepared::new(pipeline, &anatomy.classes, memory_model)
+    } else {
+        let (local, anatomy) = only_local(&program, &mesh, &tactics, &estimate).map_err(fail)?;
+        Prepared::whole(local, &anatomy.classes, memory_model)
+    };
+    if setup.degrees.data != data {
+        prepared.widen(context * model, data, setup.degrees.data);
+    }
+    Ok(prepared)
+}
+
+/// What setups must have in common to be laid out alike.
+pub fn key(setup: &Setup) -> String {
+    let Degrees { context, model, stages, chunks, microbatches, micro_batch, .. } = setup.degrees;
+    let mut settings = setup.model.settings.clone();
+    settings.batch = 0;
+    format!(
+        "{:?} {settings:?} {} {context} {model} {stages} {chunks} {microbatches} {micro_batch} {:?} {:?} {:?}",
+        setup.model.family, setup.degrees.data, setup.sharding, setup.recompute, setup.engine.memory_model,
+    )
+}
+
+/// Where replicas do the same, two stand for all.
+fn data_width(setup: &Setup) -> usize {
+    match setup.sharding {
+        Sharding::Whole => setup.degrees.data.min(2),
+        Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3 => setup.degrees.data,
+    }
+}
+
+pub fn predict(setup: &Setup, prepared: &Prepared) -> (Prediction, Timeline) {
+    let timeline = simulate(prepared, &setup.cluster, &setup.engine);
+    let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0);
+    let fits = peak_bytes <= setup.cluster.memory_bytes();
+    (Prediction { seconds: timeline.step_seconds, peak_bytes: peak_bytes as f64, fits }, timeline)
+}
+
+/// The tactics of a setup, as a user would write them.
+fn tactics_of(setup: &Setup) -> String {
+    let Degrees { data, context, model, .. } = setup.degrees;
+    let mut text = String::new();
+    let mut tactic = |lines: &str| text += &format!("[[tactic]]\n{lines}\n");
+    if data_width(setup) > 1 || data == 1 && context == 1 && model == 1 {
+        tactic("axis = 'data'\npreset = 'data'");
+    }
+    if context > 1 {
+        tactic("axis = 'context'\npreset = 'sequence'");
+    }
+    if model > 1 {
+        tactic("axis = 'model'\npreset = 'megatron'");
+        tactic("axis = 'model'\npreset = 'vocab'");
+        if setup.engine.sequence_parallel {
+            tactic("axis = 'model'\npreset = 'sequence'");
+        }
+    }
+    if data_width(setup) > 1 {
+        match setup.sharding {
+            Sharding::Whole => {}
+            Sharding::Zero1 => tactic("axis = 'data'\npreset = 'zero1'"),
+            Sharding::Zero2 => tactic("axis = 'data'\npreset = 'zero2'"),
+            Sharding::Zero3 => tactic("axis = 'data'\npreset = 'zero3'"),
+        }
+    }
+    tactic("axis = 'micro'\npreset = 'data'");
+    if setup.recompute == Recompute::Attention && !setup.engine.fused_attention {
+        tactic("remat = ['**/attn/attention']");
+    }
+    if setup.degrees.stages > 1 {
+        tactic(&stages_of(setup));
+    }
+    text
+}
+
+/// Layers are spread evenly where they can be, as Megatron wants them; else what they cost is.
+fn stages_of(setup: &Setup) -> String {
+    let Degrees { stages, chunks, .. } = setup.degrees;
+    let (layers, parts) = (setup.model.settings.layers, stages * chunks);
+    let schedule = if chunks > 1 { "interleaved" } else { "1f1b" };
+    let cut = if layers.is_multiple_of(parts) {
+        let each = layers / parts;
+        let scopes = |part: usize| {
+            let names: Vec<String> =
+                (part * each..(part + 1) * each).map(|layer| format!("'layers.{layer}/**'")).collect();
+            format!("[{}]", names.join(", "))
+        };
+        let parts: Vec<String> = (0..parts).map(scopes).collect();
+        format!("[{}]", parts.join(", "))
+    } else {
+        stages.to_string()
+    };
+    format!("stages = {cut}\nschedule = '{schedule}'\nchunks = {chunks}")
+}
