@@ -151,7 +151,7 @@ fn groups(cluster: &Cluster) -> Vec<Group> {
     groups
 }
 
-fn cluster_json(cluster: &Cluster) -> Value {
+pub(crate) fn cluster_json(cluster: &Cluster) -> Value {
     let nodes: Vec<Value> = cluster
         .nodes
         .iter()

@@ -1,5 +1,6 @@
 //! The `meshwright` command.
 
+mod calibrate;
 mod clusters;
 mod inspect;
 mod models;
@@ -42,6 +43,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Calibrate(calibrate::Arguments),
     Clusters(clusters::Arguments),
     Inspect(inspect::Arguments),
     Models(models::Arguments),
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::finish(&error),
     };
     error::finish(match command {
+        Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Clusters(arguments) => clusters::execute(&arguments),
         Command::Inspect(arguments) => inspect::execute(&arguments),
         Command::Models(arguments) => models::execute(&arguments),

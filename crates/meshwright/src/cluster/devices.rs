@@ -83,6 +83,20 @@ pub(super) fn find(name: &str) -> Option<&'static System> {
     SYSTEMS.iter().find(|system| system.device.name == name)
 }
 
+/// The system whose device an engine reports under a name such as `NVIDIA A100-SXM4-80GB` or `TPU v4`: every part of
+/// our name is a word of theirs. Where several names are, the one that says most is meant.
+pub fn find_reported(reported: &str) -> Option<&'static System> {
+    let reported = reported.to_lowercase().replace("v5 lite", "v5e");
+    let words: Vec<&str> = reported.split(|letter: char| !letter.is_alphanumeric()).collect();
+    let is_alike = |system: &&System| {
+        let mut parts = system.device.name.split('-');
+        let is_said = |part: &str| words.iter().any(|&word| word == part || word.strip_suffix('b') == Some(part));
+        // Devices on cards have other rates than those that NVLink joins.
+        parts.all(is_said) && system.device.name.ends_with("pcie") == words.contains(&"pcie")
+    };
+    SYSTEMS.iter().filter(is_alike).max_by_key(|system| system.device.name.split('-').count())
+}
+
 /// Bytes from GiB, as PyTorch reports the memory of a device in its messages.
 const fn gib(gib: f64) -> usize {
     (gib * 1073741824.0) as usize

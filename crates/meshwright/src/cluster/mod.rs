@@ -1,11 +1,13 @@
 //! Clusters: devices, the links between them, and how long collectives take over those.
 //!
 //! `devices.rs` and `links.rs` are tables of what there is, each number with its source. `parse.rs` reads
-//! names such as `4x8xh100`, `file.rs` files that change a named cluster, and `collective.rs` has the times.
+//! names such as `4x8xh100`, `file.rs` files that change a named cluster, `collective.rs` has the times, and `fit.rs`
+//! finds numbers of links for which these times are as measured.
 
 mod collective;
 mod devices;
 mod file;
+mod fit;
 mod group;
 mod links;
 mod parse;
@@ -13,8 +15,10 @@ mod print;
 mod quantity;
 
 pub use collective::{Algorithm, Collective, Estimate, estimate};
-pub use devices::{Device, Efficiency, Rates, SYSTEMS, System};
+pub use devices::{Device, Efficiency, Rates, SYSTEMS, System, find_reported};
 pub use file::parse_file;
+pub use fit::{FitError, MeasuredCollective, Residual, collective_errors, fit_link, peak_and_share};
+pub(crate) use fit::{check_seconds, descend, log_error, rounded};
 pub use group::{Group, Span};
 pub use links::{LINKS, Link, Wiring};
 pub use parse::parse;

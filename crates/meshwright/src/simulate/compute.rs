@@ -8,13 +8,9 @@ use crate::program::DType;
 
 /// Seconds of a kernel that is neither a collective, nor a loop, nor a branch.
 pub fn kernel_seconds(device: &Device, engine: &Engine, kernel: &Kernel) -> f64 {
-    let moving = moving_seconds(device, kernel.bytes);
     match &kernel.task {
-        Task::Chain => moving + device.launch_seconds,
-        Task::Products(products) => {
-            let computing: f64 = products.iter().map(|product| product_seconds(device, engine, product)).sum();
-            computing.max(moving) + device.launch_seconds
-        }
+        Task::Chain => chain_seconds(device, kernel.bytes),
+        Task::Products(products) => products_seconds(device, engine, products, kernel.bytes),
         Task::Attention(attention) => attention_seconds(device, engine, attention, kernel.bytes),
         Task::Collective { .. } | Task::Loop { .. } | Task::Branch(_) => 0.0,
     }
@@ -32,6 +28,17 @@ pub fn kernel_flops(kernel: &Kernel) -> f64 {
         }
         Task::Chain | Task::Collective { .. } | Task::Loop { .. } | Task::Branch(_) => 0.0,
     }
+}
+
+/// A kernel that reads and writes so many bytes and computes little.
+pub(super) fn chain_seconds(device: &Device, bytes: f64) -> f64 {
+    moving_seconds(device, bytes) + device.launch_seconds
+}
+
+/// A kernel of products that reads and writes so many bytes.
+pub(super) fn products_seconds(device: &Device, engine: &Engine, products: &[Product], bytes: f64) -> f64 {
+    let computing: f64 = products.iter().map(|product| product_seconds(device, engine, product)).sum();
+    computing.max(moving_seconds(device, bytes)) + device.launch_seconds
 }
 
 fn moving_seconds(device: &Device, bytes: f64) -> f64 {

@@ -1,8 +1,10 @@
 //! The simulator: from what devices run to a timeline.
 
+mod calibrate;
 mod combine;
 mod compute;
 mod engine;
+mod fit;
 mod kernels;
 mod memory;
 mod prepare;
@@ -10,8 +12,12 @@ mod products;
 mod run;
 mod timeline;
 
+pub use calibrate::{Calibration, MeasuredNode, calibrate};
 pub use compute::{kernel_flops, kernel_seconds};
 pub use engine::{ENGINES, Engine, engine};
+pub use fit::{
+    FittedDevice, LONG_CHAIN_BYTES, MeasuredChain, MeasuredLaunches, MeasuredProduct, Measurements, fit_device,
+};
 pub use kernels::{AttentionTask, Kernel, Task, kernels};
 pub use memory::StageMemory;
 pub use prepare::Prepared;
