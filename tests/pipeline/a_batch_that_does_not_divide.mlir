@@ -28,4 +28,4 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
   return %uw0, %uw1, %loss : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>
 }
 //> error: axis `micro` cuts no argument, so that there are no microbatches
-//> hint: dimension 0 of `batch.x` stays as it is: an earlier tactic keeps it off axis `micro`
+//> hint: dimension 0 of `batch.x` stays as it is: its size of 8 does not divide into equal steps along `micro`

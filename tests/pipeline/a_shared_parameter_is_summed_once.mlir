@@ -45,7 +45,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>     %3 = stablehlo.dot_general %1, %0, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
 //>     %4 = stablehlo.tanh %3 : tensor<2x4xf32>
 //>     %5 = stablehlo.dot_general %4, %2, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-//>     return %4, %5 : tensor<2x4xf32>, tensor<2x4xf32>
+//>     %6 = stablehlo.tanh %5 : tensor<2x4xf32>
+//>     return %4, %6 : tensor<2x4xf32>, tensor<2x4xf32>
 //>   }
 //> }
 //> 
@@ -92,15 +93,14 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //> 
 //> forward chunk 1
 //> module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
-//>   func.func public @main(%0: tensor<2x4xf32>, %1: tensor<4x4xf32>, %2: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<f32>) {
-//>     %3 = stablehlo.tanh %0 : tensor<2x4xf32>
-//>     %4 = stablehlo.dot_general %3, %1, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-//>     %5 = stablehlo.tanh %4 : tensor<2x4xf32>
-//>     %6 = stablehlo.subtract %5, %2 : tensor<2x4xf32>
-//>     %7 = stablehlo.multiply %6, %6 : tensor<2x4xf32>
-//>     %8 = stablehlo.constant dense<0.0> : tensor<f32>
-//>     %9 = stablehlo.reduce(%7 init: %8) applies stablehlo.add across dimensions = [0, 1] : (tensor<2x4xf32>, tensor<f32>) -> tensor<f32>
-//>     return %5, %6, %3, %9 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<f32>
+//>   func.func public @main(%0: tensor<4x4xf32>, %1: tensor<2x4xf32>, %2: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<f32>) {
+//>     %3 = stablehlo.dot_general %1, %0, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+//>     %4 = stablehlo.tanh %3 : tensor<2x4xf32>
+//>     %5 = stablehlo.subtract %4, %2 : tensor<2x4xf32>
+//>     %6 = stablehlo.multiply %5, %5 : tensor<2x4xf32>
+//>     %7 = stablehlo.constant dense<0.0> : tensor<f32>
+//>     %8 = stablehlo.reduce(%6 init: %7) applies stablehlo.add across dimensions = [0, 1] : (tensor<2x4xf32>, tensor<f32>) -> tensor<f32>
+//>     return %4, %5, %8 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<f32>
 //>   }
 //> }
 //> 
@@ -148,11 +148,11 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //> 
 //> stage 0
 //>   run forward chunk 0 microbatch 0
-//>   send `layers/1/dot %7` tensor<2x4xf32> microbatch 0 to stage 1
-//>   free `layers/1/dot %7` tensor<2x4xf32> microbatch 0
+//>   send `layers/1/tanh %8` tensor<2x4xf32> microbatch 0 to stage 1
+//>   free `layers/1/tanh %8` tensor<2x4xf32> microbatch 0
 //>   run forward chunk 0 microbatch 1
-//>   send `layers/1/dot %7` tensor<2x4xf32> microbatch 1 to stage 1
-//>   free `layers/1/dot %7` tensor<2x4xf32> microbatch 1
+//>   send `layers/1/tanh %8` tensor<2x4xf32> microbatch 1 to stage 1
+//>   free `layers/1/tanh %8` tensor<2x4xf32> microbatch 1
 //>   receive `layers/1/gradient %25` tensor<2x4xf32> microbatch 0 from stage 1
 //>   run backward chunk 0 microbatch 0
 //>   free `layers/0/tanh %6` tensor<2x4xf32> microbatch 0
@@ -178,9 +178,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   free `layers/2/weights %21` tensor<4x4xf32>
 //>   free `layers/0/weights %31` tensor<4x4xf32>
 //> stage 1
-//>   receive `layers/1/dot %7` tensor<2x4xf32> microbatch 0 from stage 0
+//>   receive `layers/1/tanh %8` tensor<2x4xf32> microbatch 0 from stage 0
 //>   run forward chunk 1 microbatch 0
-//>   free `layers/1/dot %7` tensor<2x4xf32> microbatch 0
 //>   accumulate `%13` tensor<f32> microbatch 0
 //>   free `%13` tensor<f32> microbatch 0
 //>   run backward chunk 1 microbatch 0
@@ -191,9 +190,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   free `layers/1/gradient %25` tensor<2x4xf32> microbatch 0
 //>   accumulate `layers/2/weights %21` tensor<4x4xf32> microbatch 0
 //>   free `layers/2/weights %21` tensor<4x4xf32> microbatch 0
-//>   receive `layers/1/dot %7` tensor<2x4xf32> microbatch 1 from stage 0
+//>   receive `layers/1/tanh %8` tensor<2x4xf32> microbatch 1 from stage 0
 //>   run forward chunk 1 microbatch 1
-//>   free `layers/1/dot %7` tensor<2x4xf32> microbatch 1
 //>   accumulate `%13` tensor<f32> microbatch 1
 //>   free `%13` tensor<f32> microbatch 1
 //>   run backward chunk 1 microbatch 1

@@ -30,11 +30,11 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 }
 //> stage 0
 //>   run forward chunk 0 microbatch 0
-//>   send `layers/0/dot %5` tensor<4x4xf32> microbatch 0 to stage 1
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 0
+//>   send `layers/0/tanh %6` tensor<4x4xf32> microbatch 0 to stage 1
+//>   free `layers/0/tanh %6` tensor<4x4xf32> microbatch 0
 //>   run forward chunk 0 microbatch 1
-//>   send `layers/0/dot %5` tensor<4x4xf32> microbatch 1 to stage 1
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 1
+//>   send `layers/0/tanh %6` tensor<4x4xf32> microbatch 1 to stage 1
+//>   free `layers/0/tanh %6` tensor<4x4xf32> microbatch 1
 //>   receive `%21` tensor<4x4xf32> microbatch 0 from stage 1
 //>   receive `layers/1/inputs %20` tensor<4x4xf32> microbatch 0 from stage 1
 //>   run backward chunk 0 microbatch 0
@@ -52,14 +52,12 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   run update chunk 0
 //>   free `layers/0/weights %24` tensor<4x4xf32>
 //> stage 1
-//>   receive `layers/0/dot %5` tensor<4x4xf32> microbatch 0 from stage 0
+//>   receive `layers/0/tanh %6` tensor<4x4xf32> microbatch 0 from stage 0
 //>   run forward chunk 1 microbatch 0
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 0
 //>   accumulate `%11` tensor<f32> microbatch 0
 //>   free `%11` tensor<f32> microbatch 0
-//>   receive `layers/0/dot %5` tensor<4x4xf32> microbatch 1 from stage 0
+//>   receive `layers/0/tanh %6` tensor<4x4xf32> microbatch 1 from stage 0
 //>   run forward chunk 1 microbatch 1
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 1
 //>   accumulate `%11` tensor<f32> microbatch 1
 //>   free `%11` tensor<f32> microbatch 1
 //>   run backward chunk 1 microbatch 0

@@ -29,11 +29,11 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 }
 //> stage 0
 //>   run forward chunk 0 microbatch 0
-//>   send `layers/0/dot %5` tensor<2x4xf32> microbatch 0 to stage 1
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 0
+//>   send `layers/0/tanh %6` tensor<2x4xf32> microbatch 0 to stage 1
+//>   free `layers/0/tanh %6` tensor<2x4xf32> microbatch 0
 //>   run forward chunk 0 microbatch 1
-//>   send `layers/0/dot %5` tensor<2x4xf32> microbatch 1 to stage 1
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 1
+//>   send `layers/0/tanh %6` tensor<2x4xf32> microbatch 1 to stage 1
+//>   free `layers/0/tanh %6` tensor<2x4xf32> microbatch 1
 //>   receive `%21` tensor<2x4xf32> microbatch 0 from stage 1
 //>   receive `layers/1/inputs %20` tensor<2x4xf32> microbatch 0 from stage 1
 //>   run backward chunk 0 microbatch 0
@@ -42,8 +42,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   accumulate `layers/0/weights %24` tensor<4x4xf32> microbatch 0
 //>   free `layers/0/weights %24` tensor<4x4xf32> microbatch 0
 //>   run forward chunk 0 microbatch 2
-//>   send `layers/0/dot %5` tensor<2x4xf32> microbatch 2 to stage 1
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 2
+//>   send `layers/0/tanh %6` tensor<2x4xf32> microbatch 2 to stage 1
+//>   free `layers/0/tanh %6` tensor<2x4xf32> microbatch 2
 //>   receive `%21` tensor<2x4xf32> microbatch 1 from stage 1
 //>   receive `layers/1/inputs %20` tensor<2x4xf32> microbatch 1 from stage 1
 //>   run backward chunk 0 microbatch 1
@@ -52,8 +52,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   accumulate `layers/0/weights %24` tensor<4x4xf32> microbatch 1
 //>   free `layers/0/weights %24` tensor<4x4xf32> microbatch 1
 //>   run forward chunk 0 microbatch 3
-//>   send `layers/0/dot %5` tensor<2x4xf32> microbatch 3 to stage 1
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 3
+//>   send `layers/0/tanh %6` tensor<2x4xf32> microbatch 3 to stage 1
+//>   free `layers/0/tanh %6` tensor<2x4xf32> microbatch 3
 //>   receive `%21` tensor<2x4xf32> microbatch 2 from stage 1
 //>   receive `layers/1/inputs %20` tensor<2x4xf32> microbatch 2 from stage 1
 //>   run backward chunk 0 microbatch 2
@@ -71,9 +71,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   run update chunk 0
 //>   free `layers/0/weights %24` tensor<4x4xf32>
 //> stage 1
-//>   receive `layers/0/dot %5` tensor<2x4xf32> microbatch 0 from stage 0
+//>   receive `layers/0/tanh %6` tensor<2x4xf32> microbatch 0 from stage 0
 //>   run forward chunk 1 microbatch 0
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 0
 //>   accumulate `%11` tensor<f32> microbatch 0
 //>   free `%11` tensor<f32> microbatch 0
 //>   run backward chunk 1 microbatch 0
@@ -86,9 +85,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   free `layers/1/inputs %20` tensor<2x4xf32> microbatch 0
 //>   accumulate `layers/1/weights %19` tensor<4x4xf32> microbatch 0
 //>   free `layers/1/weights %19` tensor<4x4xf32> microbatch 0
-//>   receive `layers/0/dot %5` tensor<2x4xf32> microbatch 1 from stage 0
+//>   receive `layers/0/tanh %6` tensor<2x4xf32> microbatch 1 from stage 0
 //>   run forward chunk 1 microbatch 1
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 1
 //>   accumulate `%11` tensor<f32> microbatch 1
 //>   free `%11` tensor<f32> microbatch 1
 //>   run backward chunk 1 microbatch 1
@@ -101,9 +99,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   free `layers/1/inputs %20` tensor<2x4xf32> microbatch 1
 //>   accumulate `layers/1/weights %19` tensor<4x4xf32> microbatch 1
 //>   free `layers/1/weights %19` tensor<4x4xf32> microbatch 1
-//>   receive `layers/0/dot %5` tensor<2x4xf32> microbatch 2 from stage 0
+//>   receive `layers/0/tanh %6` tensor<2x4xf32> microbatch 2 from stage 0
 //>   run forward chunk 1 microbatch 2
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 2
 //>   accumulate `%11` tensor<f32> microbatch 2
 //>   free `%11` tensor<f32> microbatch 2
 //>   run backward chunk 1 microbatch 2
@@ -116,9 +113,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   free `layers/1/inputs %20` tensor<2x4xf32> microbatch 2
 //>   accumulate `layers/1/weights %19` tensor<4x4xf32> microbatch 2
 //>   free `layers/1/weights %19` tensor<4x4xf32> microbatch 2
-//>   receive `layers/0/dot %5` tensor<2x4xf32> microbatch 3 from stage 0
+//>   receive `layers/0/tanh %6` tensor<2x4xf32> microbatch 3 from stage 0
 //>   run forward chunk 1 microbatch 3
-//>   free `layers/0/dot %5` tensor<2x4xf32> microbatch 3
 //>   accumulate `%11` tensor<f32> microbatch 3
 //>   free `%11` tensor<f32> microbatch 3
 //>   run backward chunk 1 microbatch 3

@@ -47,21 +47,19 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 }
 //> stage 0
 //>   run forward chunk 0 microbatch 0
-//>   send `layers/0/dot %7` tensor<4x4xf32> microbatch 0 to stage 1
-//>   free `layers/0/dot %7` tensor<4x4xf32> microbatch 0
+//>   send `layers/0/tanh %8` tensor<4x4xf32> microbatch 0 to stage 1
+//>   free `layers/0/tanh %8` tensor<4x4xf32> microbatch 0
 //>   run forward chunk 0 microbatch 1
-//>   send `layers/0/dot %7` tensor<4x4xf32> microbatch 1 to stage 1
-//>   free `layers/0/dot %7` tensor<4x4xf32> microbatch 1
-//>   receive `layers/1/dot %9` tensor<4x4xf32> microbatch 0 from stage 1
+//>   send `layers/0/tanh %8` tensor<4x4xf32> microbatch 1 to stage 1
+//>   free `layers/0/tanh %8` tensor<4x4xf32> microbatch 1
+//>   receive `layers/1/tanh %10` tensor<4x4xf32> microbatch 0 from stage 1
 //>   run forward chunk 2 microbatch 0
-//>   free `layers/1/dot %9` tensor<4x4xf32> microbatch 0
-//>   send `layers/2/dot %11` tensor<4x4xf32> microbatch 0 to stage 1
-//>   free `layers/2/dot %11` tensor<4x4xf32> microbatch 0
-//>   receive `layers/1/dot %9` tensor<4x4xf32> microbatch 1 from stage 1
+//>   send `layers/2/tanh %12` tensor<4x4xf32> microbatch 0 to stage 1
+//>   free `layers/2/tanh %12` tensor<4x4xf32> microbatch 0
+//>   receive `layers/1/tanh %10` tensor<4x4xf32> microbatch 1 from stage 1
 //>   run forward chunk 2 microbatch 1
-//>   free `layers/1/dot %9` tensor<4x4xf32> microbatch 1
-//>   send `layers/2/dot %11` tensor<4x4xf32> microbatch 1 to stage 1
-//>   free `layers/2/dot %11` tensor<4x4xf32> microbatch 1
+//>   send `layers/2/tanh %12` tensor<4x4xf32> microbatch 1 to stage 1
+//>   free `layers/2/tanh %12` tensor<4x4xf32> microbatch 1
 //>   receive `layers/2/gradient %29` tensor<4x4xf32> microbatch 0 from stage 1
 //>   run backward chunk 2 microbatch 0
 //>   free `layers/1/tanh %10` tensor<4x4xf32> microbatch 0
@@ -97,24 +95,20 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   run update chunk 2
 //>   free `layers/2/weights %30` tensor<4x4xf32>
 //> stage 1
-//>   receive `layers/0/dot %7` tensor<4x4xf32> microbatch 0 from stage 0
+//>   receive `layers/0/tanh %8` tensor<4x4xf32> microbatch 0 from stage 0
 //>   run forward chunk 1 microbatch 0
-//>   free `layers/0/dot %7` tensor<4x4xf32> microbatch 0
-//>   send `layers/1/dot %9` tensor<4x4xf32> microbatch 0 to stage 0
-//>   free `layers/1/dot %9` tensor<4x4xf32> microbatch 0
-//>   receive `layers/0/dot %7` tensor<4x4xf32> microbatch 1 from stage 0
+//>   send `layers/1/tanh %10` tensor<4x4xf32> microbatch 0 to stage 0
+//>   free `layers/1/tanh %10` tensor<4x4xf32> microbatch 0
+//>   receive `layers/0/tanh %8` tensor<4x4xf32> microbatch 1 from stage 0
 //>   run forward chunk 1 microbatch 1
-//>   free `layers/0/dot %7` tensor<4x4xf32> microbatch 1
-//>   send `layers/1/dot %9` tensor<4x4xf32> microbatch 1 to stage 0
-//>   free `layers/1/dot %9` tensor<4x4xf32> microbatch 1
-//>   receive `layers/2/dot %11` tensor<4x4xf32> microbatch 0 from stage 0
+//>   send `layers/1/tanh %10` tensor<4x4xf32> microbatch 1 to stage 0
+//>   free `layers/1/tanh %10` tensor<4x4xf32> microbatch 1
+//>   receive `layers/2/tanh %12` tensor<4x4xf32> microbatch 0 from stage 0
 //>   run forward chunk 3 microbatch 0
-//>   free `layers/2/dot %11` tensor<4x4xf32> microbatch 0
 //>   accumulate `%17` tensor<f32> microbatch 0
 //>   free `%17` tensor<f32> microbatch 0
-//>   receive `layers/2/dot %11` tensor<4x4xf32> microbatch 1 from stage 0
+//>   receive `layers/2/tanh %12` tensor<4x4xf32> microbatch 1 from stage 0
 //>   run forward chunk 3 microbatch 1
-//>   free `layers/2/dot %11` tensor<4x4xf32> microbatch 1
 //>   accumulate `%17` tensor<f32> microbatch 1
 //>   free `%17` tensor<f32> microbatch 1
 //>   run backward chunk 3 microbatch 0

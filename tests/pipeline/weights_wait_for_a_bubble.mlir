@@ -33,7 +33,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //> module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
 //>   func.func public @main(%0: tensor<4x4xf32>, %1: tensor<4x4xf32>) -> (tensor<4x4xf32>) {
 //>     %2 = stablehlo.dot_general %1, %0, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-//>     return %2 : tensor<4x4xf32>
+//>     %3 = stablehlo.tanh %2 : tensor<4x4xf32>
+//>     return %3 : tensor<4x4xf32>
 //>   }
 //> }
 //> 
@@ -58,15 +59,14 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //> 
 //> forward chunk 1
 //> module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
-//>   func.func public @main(%0: tensor<4x4xf32>, %1: tensor<4x4xf32>, %2: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) {
-//>     %3 = stablehlo.tanh %0 : tensor<4x4xf32>
-//>     %4 = stablehlo.dot_general %3, %1, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-//>     %5 = stablehlo.tanh %4 : tensor<4x4xf32>
-//>     %6 = stablehlo.subtract %5, %2 : tensor<4x4xf32>
-//>     %7 = stablehlo.multiply %6, %6 : tensor<4x4xf32>
-//>     %8 = stablehlo.constant dense<0.0> : tensor<f32>
-//>     %9 = stablehlo.reduce(%7 init: %8) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>
-//>     return %5, %6, %3, %9 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>
+//>   func.func public @main(%0: tensor<4x4xf32>, %1: tensor<4x4xf32>, %2: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) {
+//>     %3 = stablehlo.dot_general %1, %0, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+//>     %4 = stablehlo.tanh %3 : tensor<4x4xf32>
+//>     %5 = stablehlo.subtract %4, %2 : tensor<4x4xf32>
+//>     %6 = stablehlo.multiply %5, %5 : tensor<4x4xf32>
+//>     %7 = stablehlo.constant dense<0.0> : tensor<f32>
+//>     %8 = stablehlo.reduce(%6 init: %7) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>
+//>     return %4, %5, %8 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>
 //>   }
 //> }
 //> 
@@ -101,11 +101,11 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //> 
 //> stage 0
 //>   run forward chunk 0 microbatch 0
-//>   send `layers/0/dot %5` tensor<4x4xf32> microbatch 0 to stage 1
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 0
+//>   send `layers/0/tanh %6` tensor<4x4xf32> microbatch 0 to stage 1
+//>   free `layers/0/tanh %6` tensor<4x4xf32> microbatch 0
 //>   run forward chunk 0 microbatch 1
-//>   send `layers/0/dot %5` tensor<4x4xf32> microbatch 1 to stage 1
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 1
+//>   send `layers/0/tanh %6` tensor<4x4xf32> microbatch 1 to stage 1
+//>   free `layers/0/tanh %6` tensor<4x4xf32> microbatch 1
 //>   receive `%21` tensor<4x4xf32> microbatch 0 from stage 1
 //>   receive `layers/1/inputs %20` tensor<4x4xf32> microbatch 0 from stage 1
 //>   run weights chunk 0 microbatch 0
@@ -123,9 +123,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   run update chunk 0
 //>   free `layers/0/weights %24` tensor<4x4xf32>
 //> stage 1
-//>   receive `layers/0/dot %5` tensor<4x4xf32> microbatch 0 from stage 0
+//>   receive `layers/0/tanh %6` tensor<4x4xf32> microbatch 0 from stage 0
 //>   run forward chunk 1 microbatch 0
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 0
 //>   accumulate `%11` tensor<f32> microbatch 0
 //>   free `%11` tensor<f32> microbatch 0
 //>   run backward chunk 1 microbatch 0
@@ -135,9 +134,8 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
 //>   free `%21` tensor<4x4xf32> microbatch 0
 //>   send `layers/1/inputs %20` tensor<4x4xf32> microbatch 0 to stage 0
 //>   free `layers/1/inputs %20` tensor<4x4xf32> microbatch 0
-//>   receive `layers/0/dot %5` tensor<4x4xf32> microbatch 1 from stage 0
+//>   receive `layers/0/tanh %6` tensor<4x4xf32> microbatch 1 from stage 0
 //>   run forward chunk 1 microbatch 1
-//>   free `layers/0/dot %5` tensor<4x4xf32> microbatch 1
 //>   accumulate `%11` tensor<f32> microbatch 1
 //>   free `%11` tensor<f32> microbatch 1
 //>   run backward chunk 1 microbatch 1
