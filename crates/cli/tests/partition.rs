@@ -66,3 +66,18 @@ fn conflicts_name_both_tactics() {
     let is_between = |conflict: &Value| conflict["wanted_by"] == "SP" && conflict["taken_by"] == "MP";
     assert!(conflicts.iter().any(is_between), "{conflicts:#?}");
 }
+
+#[test]
+fn stages_add_up_to_what_is_told_of_all() {
+    let found = run(&["partition", "llama2-7b", "--mesh", "data=2,micro=2@time"], "../pipeline.in/stages.toml");
+    check_keys(&found, &["collectives", "scalar_collectives", "bytes_moved", "peak_bytes", "communication_seconds"]);
+    check_keys(&found, &["tactics", "mesh", "devices", "seconds", "stages", "microbatches", "schedule"]);
+    let stages = found["stages"].as_array().expect("a list of stages");
+    assert_eq!((stages.len(), &found["devices"]), (2, &Value::from(4)));
+    for stage in stages {
+        check_keys(stage, &["collectives", "bytes_moved", "peak_bytes", "chunks", "pieces", "sends", "sent_bytes"]);
+    }
+    let count = |value: &Value| value["collectives"]["all_reduce"].as_u64().expect("a number");
+    assert_eq!(count(&found), stages.iter().map(count).sum::<u64>());
+    assert!(count(&found) > 0);
+}

@@ -9,13 +9,14 @@
 //! - `interpret`: the results on generated inputs, and the checks
 //! - `loops`: the counted loops, then the program unrolled
 //! - `lower`: what each device runs under a layout
+//! - `pipeline`: what every stage does under tactics, and what the pieces run where `// show: pieces` asks for it
 //! - `propagate`: how values lie and ops are cut under a layout
 //! - `rules`: the sharding rule of each op, and which operands may be partial
 //! - `state`: what the arguments are for and which results replace them
 //!
 //! A layout is made by comments at the beginning: `// mesh: data=2,model=4`, then any number of
 //! `// tile: data %0 = dim 1`, each of which is propagated before the next. Values have the numbers with
-//! which they are printed.
+//! which they are printed. Tactics stand in comments `//| `, after the mesh of a stage.
 
 use std::fmt::Write;
 use std::fs;
@@ -27,20 +28,23 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Data, Options, evaluate, generate_arguments};
 use meshwright::lower::{estimate, lower_layout};
+use meshwright::pipeline::pipeline;
 use meshwright::program::{Program, expand_attention, expand_batch_norm};
 use meshwright::shard::{Layout, Mesh, Sharding};
+use meshwright::tactics;
 
 /// Makes of a text what is expected of it.
 type Show = fn(&str) -> Result<String, Failed>;
 
 /// The folders and what is done with their texts.
-const STAGES: [(&str, Show); 9] = [
+const STAGES: [(&str, Show); 10] = [
     ("errors", show_errors),
     ("expand", show_expanded),
     ("import", |text| Ok(program(text)?.to_string())),
     ("interpret", show_results),
     ("loops", show_loops),
     ("lower", show_local),
+    ("pipeline", show_pipeline),
     ("propagate", show_layout),
     ("rules", show_rules),
     ("state", show_state),
@@ -245,6 +249,31 @@ fn show_local(source: &str) -> Result<String, Failed> {
         shardings.iter().map(|sharding| sharding.describe(&mesh)).collect::<Vec<String>>().join(", ")
     };
     Ok(format!("({}) -> ({})\n{}", stored(&local.arguments), stored(&local.results), local.program))
+}
+
+fn show_pipeline(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let mesh = source.lines().find_map(|line| line.strip_prefix("// mesh: ")).ok_or("there is no mesh")?;
+    let tactics: Vec<&str> = source.lines().filter_map(|line| line.strip_prefix("//| ")).collect();
+    let wrong = |message: &str, hint: Option<String>| {
+        format!("error: {message}\n{}", hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default())
+    };
+    let tactics = match tactics::parse(&tactics.join("\n")) {
+        Ok(tactics) => tactics,
+        Err(error) => return Ok(wrong(&error.message, error.hint)),
+    };
+    let pipeline = match pipeline(&program, &Mesh::parse(mesh)?, &tactics, &estimate) {
+        Ok(cut) => cut.pipeline,
+        Err(error) => return Ok(wrong(&error.message, error.hint)),
+    };
+    let mut text = String::new();
+    for (index, piece) in pipeline.pieces.iter().enumerate() {
+        piece.program.verify()?;
+        if source.contains("// show: pieces") {
+            writeln!(text, "{}\n{}", pipeline.piece_name(index), piece.program)?;
+        }
+    }
+    Ok(text + &pipeline.to_string())
 }
 
 fn line(source: &str, diagnostic: &Diagnostic) -> String {

@@ -61,17 +61,34 @@ impl StagedSummary<'_> {
         text + "\n" + &self.pieces(width) + &self.notes(width)
     }
 
-    /// A row for every kind of piece of every chunk.
+    /// A row for every program, with the chunks that run it.
     fn pieces(&self, width: usize) -> String {
         let pipeline = self.pipeline();
         let mut table = Table::new(&["piece", "runs", "operations", "collectives of a run"]).ending_in_prose();
         let runs = runs(pipeline);
-        for (index, measures) in pipeline.piece_measures().iter().enumerate() {
+        let measures = pipeline.piece_measures();
+        let is_same = |left: usize, right: usize| {
+            let (left, right) = (&pipeline.pieces[left], &pipeline.pieces[right]);
+            left.kind == right.kind && Arc::ptr_eq(&left.program, &right.program)
+        };
+        for index in 0..pipeline.pieces.len() {
+            if (0..index).any(|before| is_same(before, index)) {
+                continue;
+            }
+            let alike: Vec<usize> = (index..pipeline.pieces.len()).filter(|&other| is_same(index, other)).collect();
+            let name = match alike.last() {
+                Some(last) if alike.len() > 1 => {
+                    let chunks = alike.len();
+                    format!("{} to {}, {chunks} alike", pipeline.piece_name(index), pipeline.pieces[*last].chunk)
+                }
+                _ => pipeline.piece_name(index),
+            };
+            let kinds = CollectiveKind::ALL.iter().filter(|&&kind| measures[index].count(kind) > 0);
+            let kinds: Vec<String> = kinds
+                .map(|&kind| format!("{} {}", measures[index].count(kind), kind.name().replace('_', "-")))
+                .collect();
             let operations = pipeline.pieces[index].program.body().ops.len();
-            let kinds = CollectiveKind::ALL.iter().filter(|&&kind| measures.count(kind) > 0);
-            let kinds: Vec<String> =
-                kinds.map(|&kind| format!("{} {}", measures.count(kind), kind.name().replace('_', "-"))).collect();
-            table.row([pipeline.piece_name(index), count(runs[index]), count(operations), kinds.join(", ")]);
+            table.row([name, count(runs[index]), count(operations), kinds.join(", ")]);
         }
         table.render(width)
     }

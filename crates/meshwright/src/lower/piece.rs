@@ -164,9 +164,13 @@ impl<'l, 'p, 'w> View<'l, 'p, 'w> {
 
     /// When the ops of the body run.
     pub(crate) fn levels(&self, axis: usize) -> FxHashMap<OpId, When> {
-        let levels = Levels::find(&self.emitter, axis, &self.emitter.old.body().ops);
-        let when = |(&op, &Level { number, inside }): (&OpId, &Level)| (op, When { level: number, inside });
-        levels.of.iter().map(when).collect()
+        let ops = &self.emitter.old.body().ops;
+        let levels = Levels::find(&self.emitter, axis, ops);
+        let when = |&op: &OpId| {
+            let Level { number, inside } = levels.of[&op];
+            (op, When { level: number, inside })
+        };
+        ops.iter().map(when).collect()
     }
 
     /// How an op leaves a result to those that come after it. Inside of the loop over an axis, sums over the

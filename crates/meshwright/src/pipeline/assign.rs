@@ -29,6 +29,8 @@ pub(super) struct Assignment {
     pub(super) joins: Vec<bool>,
     /// For each op of the backward pass, whether it leads to the gradient of one parameter alone.
     pub(super) for_one: Vec<bool>,
+    /// Whether an op computes again what an op of the forward pass did.
+    pub(super) again: Vec<bool>,
     pub(super) portable: Portable,
 }
 
@@ -49,6 +51,7 @@ pub(super) fn assign(
         available: vec![Chunks::new(); program.values.len()],
         meanings: program.values.ids().collect(),
         joins: vec![false; program.ops.len()],
+        again: vec![false; program.ops.len()],
         leads: vec![Lead::Nowhere; program.values.len()],
     };
     assigner.forward(cut)?;
@@ -59,8 +62,8 @@ pub(super) fn assign(
     assigner.backward();
     assigner.find_leads(Phase::Update);
     assigner.update();
-    let Assigner { chunks, joins, portable, .. } = assigner;
-    Ok(Assignment { chunks, joins, for_one, portable })
+    let Assigner { chunks, joins, again, portable, .. } = assigner;
+    Ok(Assignment { chunks, joins, for_one, again, portable })
 }
 
 struct Assigner<'p> {
@@ -74,6 +77,7 @@ struct Assigner<'p> {
     /// What a value is again: of a barrier's result its operand, of a recomputed value the first one.
     meanings: Vec<ValueId>,
     joins: Vec<bool>,
+    again: Vec<bool>,
     leads: Vec<Lead>,
 }
 
@@ -212,6 +216,7 @@ impl Assigner<'_> {
                 other.op == operation.op && meant.eq(operands.iter().copied())
             };
             if let Some(&twin) = twins.iter().find(is_twin) {
+                self.again[op.index()] = true;
                 for (result, first) in operation.results.iter().zip(&self.program.ops[twin].results) {
                     self.meanings[result.index()] = *first;
                 }
@@ -247,34 +252,17 @@ impl Assigner<'_> {
     fn backward(&mut self) {
         for op in self.ops(Phase::Backward) {
             self.chunks[op.index()] = self.backward_chunks(op);
-            // What is computed again for others is there in its own chunk.
-            if self.anatomy.is_recomputed(op) {
-                for index in 0..self.program.ops[op].results.len() {
-                    let result = self.program.ops[op].results[index];
-                    if self.meanings[result.index()] == result {
-                        self.available[result.index()] = self.chunks[op.index()].clone();
-                    }
-                }
-            }
         }
     }
 
     fn backward_chunks(&mut self, op: OpId) -> Chunks {
         let program = self.program;
-        if self.anatomy.is_recomputed(op)
-            && let Some(&result) = program.ops[op].results.first()
-            && let Some(twin) = program.producer(self.meanings[result.index()]).filter(|&twin| twin != op)
-            && !self.chunks[twin.index()].is_empty()
-        {
-            return self.chunks[twin.index()].clone();
-        }
         let reads: Vec<ValueId> =
             program.outer_reads(op).into_iter().map(|value| self.meanings[value.index()]).collect();
         let gradients: Vec<OpId> = reads
             .iter()
             .filter_map(|&value| program.producer(value))
             .filter(|&maker| self.anatomy.phase(maker) == Phase::Backward && self.makes_work(maker))
-            .filter(|&maker| !self.anatomy.is_recomputed(maker))
             .collect();
         if let Some(chunks) = self.joined(op, &gradients) {
             self.joins[op.index()] = true;

@@ -88,10 +88,14 @@ fn crossing_bytes(program: &Program, portable: &Portable, ops: &[OpId]) -> Vec<u
 const TOLERANCE: f64 = 1.1;
 
 /// Places at which hardly more crosses than anywhere in their surroundings, a quarter of a chunk on both
-/// sides: the ends of layers, or of their halves. Of places with nothing to do between them, the first.
+/// sides: the ends of layers, or of their halves. Of places with hardly anything to do between them, the last of
+/// those at which least crosses: an activation belongs to the product before it.
 fn places(program: &Program, ops: &[OpId], before: &[f64], crossing: &[usize], chunk_count: usize) -> Vec<usize> {
     let total = before[ops.len()];
     let reach = total / (4 * chunk_count) as f64;
+    let heavy = ops.iter().map(|&op| work(program, op).matrix > 0.0 || program.ops[op].op == Op::While);
+    let heavy = sums(&heavy.map(|is_heavy| f64::from(u8::from(is_heavy))).collect::<Vec<f64>>());
+    let is_heavy = |range: std::ops::Range<usize>| heavy[range.end] > heavy[range.start];
     let (mut first, mut last) = (0, 0);
     let mut places: Vec<usize> = Vec::new();
     for place in 1..ops.len() {
@@ -103,13 +107,17 @@ fn places(program: &Program, ops: &[OpId], before: &[f64], crossing: &[usize], c
         }
         let (low, high) = (first.max(1).min(place), last.min(ops.len() - 1).max(place));
         let least = crossing[low..=high].iter().copied().min().unwrap_or(0);
-        let is_heavy = |range: std::ops::Range<usize>| {
-            ops[range].iter().any(|&op| work(program, op).matrix > 0.0 || matches!(program.ops[op].op, Op::While))
-        };
-        let is_new = is_heavy(places.last().copied().unwrap_or(0)..place);
         let is_low = crossing[place] as f64 <= TOLERANCE * least as f64;
-        if is_low && is_new && is_heavy(place..ops.len()) {
-            places.push(place);
+        if !is_low || !is_heavy(0..place) || !is_heavy(place..ops.len()) {
+            continue;
+        }
+        match places.last_mut() {
+            Some(last) if !is_heavy(*last..place) => {
+                if crossing[place] <= crossing[*last] {
+                    *last = place;
+                }
+            }
+            _ => places.push(place),
         }
     }
     places

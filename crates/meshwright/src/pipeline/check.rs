@@ -18,8 +18,8 @@ pub fn check(pipeline: &Pipeline) -> Result<(), String> {
     let mut next = vec![0; pipeline.stages.len()];
     loop {
         let mut is_stuck = true;
-        for stage in 0..pipeline.stages.len() {
-            while let Some(&instruction) = pipeline.stages[stage].get(next[stage]) {
+        for (stage, list) in pipeline.stages.iter().enumerate() {
+            while let Some(&instruction) = list.get(next[stage]) {
                 let place = next[stage];
                 let is_done = checker.step(stage, instruction);
                 if !is_done.map_err(|message| format!("stage {stage}, instruction {place}: {message}"))? {

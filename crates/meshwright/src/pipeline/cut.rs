@@ -16,7 +16,7 @@ use super::{Pipeline, check};
 use crate::lower::{Price, View, Ways, decide, stored_results};
 use crate::profile::work;
 use crate::program::{Anatomy, ArgumentClass, Op, Program};
-use crate::shard::{Conflict, Layout, Mesh};
+use crate::shard::{Conflict, Layout, Mesh, PieceSet};
 use crate::tactics::{
     Action, Feedback, LaidOut, StageCut, Stages, Tactic, TacticError, lay_out, lay_out_last, measure_all, rewrite,
 };
@@ -61,6 +61,8 @@ pub fn pipeline(
     let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, mesh, tactics);
     let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
+    let cuts = axis.filter(|_| counts.microbatches > 1).map_or(Ok(()), |axis| check_tiled(&last, axis, &notes));
+    cuts.map_err(at_stages)?;
     let build = || build(&last, stages, counts, axis.filter(|_| counts.microbatches > 1), price);
     let (built, mut measured) = measure_all(snapshots, price, build);
     let (pipeline, modules) = built.map_err(at_stages)?;
@@ -174,9 +176,6 @@ fn build(
         StageCut::Scopes(scopes) => Cut::Scopes(scopes),
     };
     let assignment = assign(layout.program, &layout.anatomy, chunk_count, &cut)?;
-    if let Some(axis) = axis {
-        check_tiled(layout, axis)?;
-    }
     let mut ways = Ways::new(&layout.mesh, price);
     let mut layout = decide(layout, &mut ways).map_err(|message| (message, None))?;
     finish_before_joins(&mut layout, &assignment.joins);
@@ -200,15 +199,16 @@ fn build(
     Ok((pipeline, modules))
 }
 
-/// An axis of microbatches has to cut the batch.
-fn check_tiled(layout: &Layout<'_>, axis: usize) -> Result<(), Problem> {
-    let piece = layout.mesh.pieces(axis);
-    let arguments = &layout.program.body().arguments;
-    if arguments.iter().any(|&value| piece.iter().any(|&piece| layout.sharding(value).cut().contains(piece))) {
+/// An axis of microbatches has to cut the batch. Where a tactic tried, its note says why it could not.
+fn check_tiled(layout: &Layout<'_>, axis: usize, notes: &[Vec<String>]) -> Result<(), Problem> {
+    let pieces = layout.mesh.pieces(axis);
+    let mut arguments = layout.program.body().arguments.iter();
+    if arguments.any(|&value| layout.sharding(value).cut().intersects(PieceSet::of(&pieces))) {
         return Ok(());
     }
     let name = &layout.mesh.axes[axis].name;
-    let hint = format!("add a tactic with `axis = \"{name}\"` and `tile = {{ \"batch.**\" = 0 }}`, before or after");
+    let tile = format!("add a tactic with `axis = \"{name}\"` and `tile = {{ \"batch.**\" = 0 }}`");
+    let hint = notes.iter().flatten().next().cloned().unwrap_or(tile);
     Err((format!("axis `{name}` cuts no argument, so that there are no microbatches"), Some(hint)))
 }
 

@@ -142,6 +142,8 @@ impl Placing<'_, '_> {
             owes_gradient[op.index()] =
                 is_gradient && !chunks.is_empty() || makers.into_iter().any(|maker| owes_gradient[maker.index()]);
             let keys: Keys = match moments[op.index()] {
+                // Whoever needs something again computes it again.
+                Moment::Inside if self.assignment.again[op.index()] => Keys::new(),
                 Moment::Before => chunks.iter().map(|&chunk| Key::new(chunk, PieceKind::Prepare)).collect(),
                 Moment::Inside => {
                     let kind = if owes_gradient[op.index()] { PieceKind::Backward } else { PieceKind::Forward };
@@ -175,10 +177,6 @@ impl Placing<'_, '_> {
             if key.kind == PieceKind::Backward {
                 awaits = !self.assignment.for_one[op.index()]
                     || operation.results.iter().any(|result| is_awaited[result.index()]);
-                // What only weights' gradients need is recomputed with them.
-                if self.layout.anatomy.is_recomputed(op) {
-                    awaits = operation.results.iter().any(|result| is_awaited[result.index()]);
-                }
                 if !awaits {
                     places.of[op.index()] = Keys::from_slice(&[Key { kind: PieceKind::Weights, ..key }]);
                 }
@@ -194,7 +192,7 @@ impl Placing<'_, '_> {
         }
     }
 
-    /// Places what stands wherever it is read: portable ops and barriers.
+    /// Places what stands wherever it is read: portable ops, barriers, and what is computed again.
     fn place_rest(&self, view: &View<'_, '_, '_>, moments: &[Moment], places: &mut Places) {
         let program = self.layout.program;
         let mut wanted: FxHashMap<ValueId, Keys> = FxHashMap::default();
@@ -211,16 +209,23 @@ impl Placing<'_, '_> {
         for &op in program.body().ops.iter().rev() {
             let operation = &program.ops[op];
             let is_barrier = operation.op == Op::OptimizationBarrier;
-            if self.assignment.portable.makes(program, op) || is_barrier {
+            let is_again = self.assignment.again[op.index()] && moments[op.index()] == Moment::Inside;
+            if self.assignment.portable.makes(program, op) || is_barrier || is_again {
                 let mut keys = Keys::new();
                 for result in &operation.results {
                     for &key in wanted.get(result).into_iter().flatten() {
-                        add(&mut keys, self.place_for(key, is_barrier, moments[op.index()]));
+                        add(&mut keys, self.place_for(key, op, moments[op.index()]));
                     }
+                }
+                if is_again {
+                    // What is computed again for gradients is kept for those of weights.
+                    let has_backward = |chunk| keys.contains(&Key::new(chunk, PieceKind::Backward));
+                    let twice: Keys = keys.iter().copied().filter(|key| has_backward(key.chunk)).collect();
+                    keys.retain(|key| key.kind == PieceKind::Backward || !twice.contains(key));
                 }
                 let is_result = operation.results.iter().any(|result| is_result.contains_key(result));
                 if is_result && keys.iter().all(|key| key.is_inside()) {
-                    add(&mut keys, self.place_for(first_update, is_barrier, moments[op.index()]));
+                    add(&mut keys, self.place_for(first_update, op, moments[op.index()]));
                 }
                 keys.sort_unstable();
                 places.of[op.index()] = keys;
@@ -241,10 +246,12 @@ impl Placing<'_, '_> {
     }
 
     /// Where an op stands that a piece reads: in the piece itself, unless it runs at another time.
-    fn place_for(&self, reader: Key, is_barrier: bool, moment: Moment) -> Key {
+    fn place_for(&self, reader: Key, op: OpId, moment: Moment) -> Key {
+        let is_barrier = self.layout.program.ops[op].op == Op::OptimizationBarrier;
+        let pass = if self.assignment.again[op.index()] { PieceKind::Backward } else { PieceKind::Forward };
         match moment {
             _ if is_barrier => reader,
-            Moment::Inside if !reader.is_inside() => Key::new(reader.chunk, PieceKind::Forward),
+            Moment::Inside if !reader.is_inside() => Key::new(reader.chunk, pass),
             Moment::Before if reader.is_inside() => Key::new(reader.chunk, PieceKind::Prepare),
             // What is made of state alone is made again after the microbatches, not kept.
             _ => reader,

@@ -300,6 +300,9 @@ fn why_not(layout: &Layout<'_>, value: ValueId, dim: usize, piece: crate::shard:
     if size < layout.mesh.product(&layout.sharding(value).dims[dim]) * layout.mesh.size(piece) {
         return format!("its size is {size}");
     }
+    if !layout.mesh.may_follow(&layout.sharding(value).dims[dim], piece, size) {
+        return format!("its size of {size} does not divide into equal steps along `{axis}`");
+    }
     format!("an earlier tactic keeps it off axis `{axis}`")
 }
 

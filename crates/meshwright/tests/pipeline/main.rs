@@ -9,3 +9,4 @@ mod numbers;
 mod random;
 #[path = "../small/mod.rs"]
 mod small;
+mod structure;
