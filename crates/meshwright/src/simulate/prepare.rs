@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::combine::combine;
+use super::engine::Engine;
 use super::kernels::{Kernel, Task, kernels};
 use super::memory::piece_memory;
 use crate::lower::LocalProgram;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
-use crate::profile::MemoryModel;
 use crate::program::{ArgumentClass, ValueId};
 
 /// A step that can be simulated.
@@ -24,21 +25,23 @@ pub struct Prepared {
 
 #[derive(Clone, Debug)]
 pub(super) struct PreparedProgram {
+    /// With collectives combined as the engine does.
     pub(super) kernels: Vec<Kernel>,
     /// What it needs besides what it reads and leaves.
     pub(super) memory_bytes: usize,
 }
 
 impl Prepared {
-    pub fn new(pipeline: Pipeline, classes: &[ArgumentClass], memory_model: MemoryModel) -> Prepared {
+    pub fn new(pipeline: Pipeline, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
         // Pieces that do the same have the same program.
         let mut known: FxHashMap<usize, usize> = FxHashMap::default();
         let mut programs = Vec::new();
         let mut program_of = Vec::with_capacity(pipeline.pieces.len());
         for piece in &pipeline.pieces {
             let number = *known.entry(Arc::as_ptr(&piece.program) as usize).or_insert_with(|| {
-                let memory_bytes = piece_memory(&piece.program, memory_model);
-                programs.push(PreparedProgram { kernels: kernels(&piece.program), memory_bytes });
+                let memory_bytes = piece_memory(&piece.program, engine.memory_model);
+                let kernels = combine(&kernels(&piece.program), engine.bucket_bytes);
+                programs.push(PreparedProgram { kernels, memory_bytes });
                 programs.len() - 1
             });
             program_of.push(number);
@@ -47,8 +50,8 @@ impl Prepared {
     }
 
     /// A step that is not cut into stages.
-    pub fn whole(local: LocalProgram, classes: &[ArgumentClass], memory_model: MemoryModel) -> Prepared {
-        Prepared::new(whole(local), classes, memory_model)
+    pub fn whole(local: LocalProgram, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
+        Prepared::new(whole(local), classes, engine)
     }
 
     /// Changes how many devices there are along an axis of the mesh over which everything is alike, so that

@@ -2,11 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::combine::combine;
 use super::engine::Engine;
-use super::kernels::Kernel;
 use super::memory::{LiveBytes, StageMemory};
-use super::prepare::{Prepared, PreparedProgram};
+use super::prepare::Prepared;
 use super::run::{Run, Runner, run_early};
 use crate::cluster::{Cluster, Collective, Device};
 use crate::pipeline::{Instruction, PieceKind, Pipeline};
@@ -62,9 +60,7 @@ pub enum SpanKind {
 /// pipelines finds them before.
 pub fn simulate(prepared: &Prepared, cluster: &Cluster, engine: &Engine) -> Timeline {
     let pipeline = &prepared.pipeline;
-    let combined = |program: &PreparedProgram| combine(&program.kernels, engine.bucket_bytes);
-    let kernels = prepared.programs.iter().map(combined).collect();
-    let mut costs = Costs { prepared, cluster, engine, kernels, runs: FxHashMap::default() };
+    let mut costs = Costs { prepared, cluster, engine, runs: FxHashMap::default() };
     let mut stages: Vec<Stage<'_>> =
         (0..pipeline.stages.len()).map(|number| Stage::new(prepared, cluster, engine, number)).collect();
     // Sent messages: when they left and when they arrive, by buffer and microbatch.
@@ -101,8 +97,6 @@ struct Costs<'c> {
     prepared: &'c Prepared,
     cluster: &'c Cluster,
     engine: &'c Engine,
-    /// The kernels of every program, combined as the engine does.
-    kernels: Vec<Vec<Kernel>>,
     /// By the number of the program and the name of the device.
     runs: FxHashMap<(usize, String), Run>,
 }
@@ -111,7 +105,7 @@ impl Costs<'_> {
     fn run(&mut self, piece: usize, device: &Device) -> &Run {
         let program = self.prepared.program_of[piece];
         let runner = Runner { cluster: self.cluster, device, engine: self.engine };
-        let kernels = &self.kernels[program];
+        let kernels = &self.prepared.programs[program].kernels;
         self.runs.entry((program, device.name.to_string())).or_insert_with(|| run_early(runner, kernels, 0.0))
     }
 }
@@ -179,7 +173,7 @@ impl<'p> Stage<'p> {
         let program = costs.prepared.program_of[number];
         let run = if piece.kind == PieceKind::Update && self.engine.overlap_gradients && self.last_backward > 0.0 {
             let runner = Runner { cluster: costs.cluster, device: &self.device, engine: costs.engine };
-            run_early(runner, &costs.kernels[program], std::mem::take(&mut self.last_backward))
+            run_early(runner, &costs.prepared.programs[program].kernels, std::mem::take(&mut self.last_backward))
         } else {
             costs.run(number, &self.device).clone()
         };

@@ -37,13 +37,12 @@ pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
     let mesh = Mesh::parse(&mesh)?;
     let tactics = parse(&tactics_of(setup)).map_err(|error| error.message)?;
     let fail = |error: TacticError| format!("{}: {}", error.tactic, error.message);
-    let memory_model = setup.engine.memory_model;
     let mut prepared = if stages > 1 {
         let (pipeline, anatomy) = only_pipeline(&program, &mesh, &tactics, &estimate).map_err(fail)?;
-        Prepared::new(pipeline, &anatomy.classes, memory_model)
+        Prepared::new(pipeline, &anatomy.classes, &setup.engine)
     } else {
         let (local, anatomy) = only_local(&program, &mesh, &tactics, &estimate).map_err(fail)?;
-        Prepared::whole(local, &anatomy.classes, memory_model)
+        Prepared::whole(local, &anatomy.classes, &setup.engine)
     };
     if setup.degrees.data != data {
         prepared.widen(context * model, data, setup.degrees.data);
@@ -57,8 +56,8 @@ pub fn key(setup: &Setup) -> String {
     let mut settings = setup.model.settings.clone();
     settings.batch = 0;
     format!(
-        "{:?} {settings:?} {} {context} {model} {stages} {chunks} {microbatches} {micro_batch} {:?} {:?} {:?}",
-        setup.model.family, setup.degrees.data, setup.sharding, setup.recompute, setup.engine.memory_model,
+        "{:?} {settings:?} {} {context} {model} {stages} {chunks} {microbatches} {micro_batch} {:?} {:?} {}",
+        setup.model.family, setup.degrees.data, setup.sharding, setup.recompute, setup.engine.name,
     )
 }
 
