@@ -25,4 +25,4 @@ func.func @main(%w0: tensor<4x4xf32> loc("params.w0"), %w1: tensor<4x4xf32> loc(
   return %uw0, %uw1, %loss : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>
 }
 //> error: the model cannot be cut into 5 chunks: there are too few layers
-//> hint: it can be cut into 2 at most; `chunks` are counted for each stage
+//> hint: at its finest it has 2 pieces; ask for fewer stages, or fewer `chunks` on each

@@ -127,7 +127,7 @@ impl Assigner<'_> {
 
     fn too_many(&self, most: usize) -> (String, Option<String>) {
         let message = format!("the model cannot be cut into {} chunks: there are too few layers", self.chunk_count);
-        (message, Some(format!("it can be cut into {most} at most; `chunks` are counted for each stage")))
+        (message, Some(format!("at its finest it has {most} pieces; ask for fewer stages, or fewer `chunks` on each")))
     }
 
     /// An op in no scope that is given goes with the latest of what it reads.

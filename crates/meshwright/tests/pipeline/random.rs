@@ -47,9 +47,16 @@ fn models_in_stages_under_random_tactics_compute_the_same() {
 }
 
 fn is_refusal(message: &str) -> bool {
-    ["needs something of all microbatches", "at once, and is no sum", "there is nothing", "no ", "too few layers"]
-        .iter()
-        .any(|words| message.contains(words))
+    [
+        "needs something of all microbatches",
+        "at once, and is no sum",
+        "there is nothing",
+        "no ",
+        "too few layers",
+        "is there twice",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
 }
 
 fn random_tactics(program: &Program, mesh: &str, random: &mut Random) -> String {
