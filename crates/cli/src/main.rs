@@ -9,6 +9,7 @@ mod print;
 mod profile;
 mod run;
 mod solve;
+mod validate;
 mod verify;
 
 mod cluster;
@@ -52,6 +53,7 @@ enum Command {
     Profile(profile::Arguments),
     Run(run::Arguments),
     Solve(solve::Arguments),
+    Validate(validate::Arguments),
     Verify(verify::Arguments),
 }
 
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Solve(arguments) => solve::execute(&arguments),
+        Command::Validate(arguments) => validate::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
     })
 }

@@ -50,11 +50,29 @@ macro_rules! of_engine {
 }
 
 const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "omnipath efficiency",
+        concerns: |setup| setup.cluster.network.name == "omnipath-100",
+        place: |setup| vec![&mut setup.cluster.network.efficiency],
+        range: (0.1, 1.0),
+    },
+    Parameter {
+        name: "infiniband efficiency",
+        concerns: |setup| setup.cluster.network.name.starts_with("infiniband"),
+        place: |setup| vec![&mut setup.cluster.network.efficiency],
+        range: (0.3, 1.0),
+    },
     of_device!("A100 products", "a100", products, (0.4, 1.0)),
     of_device!("A100 tile depth", "a100", tile_depth, (1.0, 400.0)),
     of_device!("A100 memory", "a100", memory, (0.3, 1.0)),
     of_device!("A100 attention", "a100", attention, (0.1, 1.0)),
-    of_device!("H100 products", "h100", products, (0.3, 1.0)),
+    Parameter {
+        name: "H100 products",
+        concerns: |setup| ["h100", "h200"].contains(&&*setup.cluster.nodes[0].device.name),
+        place: |setup| setup.cluster.nodes.iter_mut().map(|nodes| &mut nodes.device.efficiency.products).collect(),
+        range: (0.3, 1.0),
+    },
+    of_device!("H100 500 W products", "h100-96g", products, (0.2, 1.0)),
     of_device!("H100 tile depth", "h100", tile_depth, (1.0, 400.0)),
     of_device!("H100 memory", "h100", memory, (0.3, 1.0)),
     of_device!("H100 attention", "h100", attention, (0.1, 1.0)),
@@ -64,6 +82,7 @@ const PARAMETERS: &[Parameter] = &[
     of_engine!("megatron collectives", "megatron", collective_share, (0.2, 1.0)),
     of_engine!("megatron step", "megatron", step_seconds, (1e-4, 2e-1)),
     of_engine!("megatron-core dispatch", "megatron-core", dispatch_seconds, (1e-6, 2e-4)),
+    of_engine!("megatron-core collectives", "megatron-core", collective_share, (0.2, 1.0)),
     of_engine!("fsdp dispatch", "fsdp", dispatch_seconds, (1e-6, 2e-4)),
     of_engine!("fsdp collectives", "fsdp", collective_share, (0.2, 1.0)),
     of_engine!("fsdp step", "fsdp", step_seconds, (1e-4, 2e-1)),

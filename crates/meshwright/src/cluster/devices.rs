@@ -110,9 +110,9 @@ const GPU_LAUNCH: f64 = 2.5e-6;
 const TPU_LAUNCH: f64 = 1e-6;
 
 /// Fitted to runs on A100.
-const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.9, attention: 0.5, tile_depth: 60.0, memory: 0.85 };
+const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.75, attention: 0.33, tile_depth: 60.0, memory: 0.85 };
 /// Fitted to runs on H100.
-const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.75, attention: 0.45, tile_depth: 60.0, memory: 0.85 };
+const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.62, attention: 0.37, tile_depth: 60.0, memory: 0.75 };
 /// Fitted to runs on H100 that are held to 500 W.
 const H100_500W_EFFICIENCY: Efficiency = Efficiency { products: 0.5, ..H100_EFFICIENCY };
 /// An assumption: as A100, whose tiles are alike.

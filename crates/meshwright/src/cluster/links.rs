@@ -92,6 +92,8 @@ const ICI: Costs = Costs { efficiency: 0.9, start_seconds: 1e-6, hop_seconds: 1e
 /// NCCL 2.20, graph/tuning.cc: a hop of a ring over a network takes 14 µs. That a start is as within a node, and
 /// that 0.9 of the rate is reached, are assumptions.
 const INFINIBAND: Costs = Costs { efficiency: 0.9, start_seconds: 34e-6, hop_seconds: 14e-6, copy_share: 0.0 };
+/// Fitted by `tools/fit.rs` to runs over four such ports a node; latencies are assumed to be those of InfiniBand.
+const OMNIPATH: Costs = Costs { efficiency: 0.6, ..INFINIBAND };
 /// An assumption: TCP loses more of the rate than InfiniBand, and a hop goes through the kernels of two systems.
 const ETHERNET: Costs = Costs { efficiency: 0.8, start_seconds: 34e-6, hop_seconds: 30e-6, copy_share: 0.0 };
 /// NCCL 2.20, graph/tuning.cc: a hop of a ring over PCIe takes 5.7 µs. An assumption: packets of 256 bytes and
@@ -139,7 +141,7 @@ pub const LINKS: &[Link] = &[
     link("nvlink3", Wiring::Switch, 12, 25e9, NVSWITCH),                 // NVIDIA A100 data sheet (2021): 600 GB/s in both directions over twelve links.
     link("nvlink4", Wiring::Switch, 18, 25e9, NVSWITCH),                 // NVIDIA H100 data sheet (2023): 900 GB/s in both directions over 18 links.
     link("nvlink5", Wiring::Switch, 18, 50e9, NVSWITCH),                 // NVIDIA DGX B200 data sheet (2024): 1.8 TB/s in both directions over 18 links.
-    link("omnipath-100", Wiring::Switch, 1, 100e9 / 8.0, INFINIBAND),    // Intel Omni-Path 100 series product brief (2016): 100 Gb/s a port; latencies are assumed to be those of InfiniBand.
+    link("omnipath-100", Wiring::Switch, 1, 100e9 / 8.0, OMNIPATH),      // Intel Omni-Path 100 series product brief (2016): 100 Gb/s a port.
     link("pcie3", Wiring::Switch, 1, 15.75e9, PCIE),                     // PCI Express 3.0: 16 lanes of 8 GT/s in 128b/130b code.
     link("pcie4", Wiring::Switch, 1, 31.5e9, PCIE),                      // PCI Express 4.0: 16 lanes of 16 GT/s.
     link("pcie5", Wiring::Switch, 1, 63e9, PCIE),                        // PCI Express 5.0: 16 lanes of 32 GT/s.

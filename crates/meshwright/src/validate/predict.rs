@@ -105,10 +105,10 @@ fn tactics_of(setup: &Setup) -> String {
     }
     if model > 1 {
         tactic("axis = 'model'\npreset = 'megatron'");
-        tactic("axis = 'model'\npreset = 'vocab'");
         if setup.engine.sequence_parallel {
             tactic("axis = 'model'\npreset = 'sequence'");
         }
+        tactic("axis = 'model'\npreset = 'vocab'");
     }
     if shard > 1 {
         match setup.sharding {

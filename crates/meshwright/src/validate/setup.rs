@@ -53,7 +53,11 @@ pub fn setup(row: &Row) -> Result<Setup, String> {
     if row.flags.contains("flash attention") {
         engine.fused_attention = true;
     }
-    engine.f8 = row.dtype.to_lowercase().contains("fp8");
+    let dtype = row.dtype.to_lowercase();
+    if dtype.contains("fp4") {
+        return Err("products of 4-bit numbers are not expressed".to_owned());
+    }
+    engine.f8 = dtype.contains("fp8");
     let cluster = cluster_of(row)?;
     Ok(Setup { model, cluster, engine, degrees, sharding: sharding(row, &engine_name(row)), recompute })
 }
