@@ -83,6 +83,7 @@ const PARAMETERS: &[Parameter] = &[
     of_engine!("megatron step", "megatron", step_seconds, (1e-4, 2e-1)),
     of_engine!("megatron-core dispatch", "megatron-core", dispatch_seconds, (1e-6, 2e-4)),
     of_engine!("megatron-core collectives", "megatron-core", collective_share, (0.2, 1.0)),
+    of_engine!("megatron-core hidden", "megatron-core", hidden_share, (0.0, 0.95)),
     of_engine!("fsdp dispatch", "fsdp", dispatch_seconds, (1e-6, 2e-4)),
     of_engine!("fsdp collectives", "fsdp", collective_share, (0.2, 1.0)),
     of_engine!("fsdp step", "fsdp", step_seconds, (1e-4, 2e-1)),

@@ -19,6 +19,8 @@ pub struct Engine {
     pub score_passes: f64,
     /// Collectives whose results nobody needs yet run beside kernels; else kernels wait for every collective.
     pub overlap: bool,
+    /// The share of a collective that is hidden in the product before or after it, where engines run both in parts.
+    pub hidden_share: f64,
     /// Gradients are summed while the backward pass of the last microbatch goes on.
     pub overlap_gradients: bool,
     /// How many gathered weights there may be before they are used.
@@ -53,6 +55,7 @@ pub const ENGINES: &[Engine] = &[
         fused_attention: true,
         score_passes: 6.0,
         overlap: true,
+        hidden_share: 0.0,
         overlap_gradients: true,
         prefetch: 2,
         bucket_bytes: 25 << 20,
@@ -73,6 +76,7 @@ pub const ENGINES: &[Engine] = &[
         fused_attention: false,
         score_passes: 5.8,
         overlap: false,
+        hidden_share: 0.0,
         overlap_gradients: false,
         prefetch: 2,
         bucket_bytes: 200 << 20,
@@ -93,6 +97,7 @@ pub const ENGINES: &[Engine] = &[
         fused_attention: true,
         score_passes: 6.0,
         overlap: true,
+        hidden_share: 0.6,
         overlap_gradients: true,
         prefetch: 2,
         bucket_bytes: 200 << 20,
@@ -113,6 +118,7 @@ pub const ENGINES: &[Engine] = &[
         fused_attention: true,
         score_passes: 6.0,
         overlap: true,
+        hidden_share: 0.0,
         overlap_gradients: true,
         prefetch: 2,
         bucket_bytes: 25 << 20,
@@ -133,6 +139,7 @@ pub const ENGINES: &[Engine] = &[
         fused_attention: true,
         score_passes: 6.0,
         overlap: true,
+        hidden_share: 0.0,
         overlap_gradients: true,
         prefetch: 2,
         bucket_bytes: 25 << 20,
@@ -153,6 +160,7 @@ pub const ENGINES: &[Engine] = &[
         fused_attention: true,
         score_passes: 6.0,
         overlap: true,
+        hidden_share: 0.0,
         overlap_gradients: true,
         prefetch: 2,
         bucket_bytes: 30 << 20,

@@ -133,7 +133,8 @@ impl<'r> Streams<'r> {
                     let end = if self.early > 0.0 && kernel.after.is_empty() {
                         self.early_collective(kernel.op, *collective, pieces, *bytes)
                     } else {
-                        self.collective(kernel.op, *collective, pieces, *bytes, ready_at)
+                        let is_between = joins_product(kernels, kernel, *collective);
+                        self.collective(kernel.op, *collective, pieces, *bytes, ready_at, is_between)
                     };
                     if is_prefetched {
                         gathered.push((index, end));
@@ -188,8 +189,10 @@ impl<'r> Streams<'r> {
         pieces: &[(usize, usize)],
         bytes: usize,
         ready: f64,
+        is_between: bool,
     ) -> f64 {
-        let seconds = self.runner.collective_seconds(collective, pieces, bytes);
+        let shown = if is_between { 1.0 - self.runner.engine.hidden_share } else { 1.0 };
+        let seconds = shown * self.runner.collective_seconds(collective, pieces, bytes);
         let mut start = ready.max(self.communication);
         if !self.runner.engine.overlap {
             start = start.max(self.compute);
@@ -257,6 +260,13 @@ impl<'r> Streams<'r> {
             self.run.spans.push(Span { op, is_collective, start, end });
         }
     }
+}
+
+/// Whether a collective sums what a product made, or gathers activations, which products read.
+fn joins_product(kernels: &[Kernel], kernel: &Kernel, collective: Collective) -> bool {
+    let is_product = |&maker: &u32| matches!(kernels[maker as usize].task, Task::Products(_));
+    let is_gathered = collective == Collective::AllGather && !kernel.after.is_empty();
+    is_gathered || kernel.after.iter().any(is_product)
 }
 
 impl Runner<'_> {

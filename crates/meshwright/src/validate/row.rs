@@ -56,7 +56,7 @@ impl Row {
         if let Some(seconds) = positive(&self.iter_time_s) {
             return Some(seconds);
         }
-        let batch = positive(&self.global_batch_seqs)?;
+        let batch = self.batch()? as f64;
         let tokens = positive(&self.seq)? * batch;
         let devices = positive(&self.n_gpus)?;
         if let Some(rate) = positive(&self.tokens_per_s_per_gpu) {
@@ -74,6 +74,16 @@ impl Row {
         let per_token = layers * (attention + matrices * hidden * ffn + 2.0 * seq * hidden) + hidden * vocab;
         let passes = if self.tflops_kind.starts_with("hardware") { 8.0 } else { 6.0 };
         Some(passes * per_token * tokens / (rate * devices))
+    }
+
+    /// Sequences in a step, of all devices.
+    pub(super) fn batch(&self) -> Option<usize> {
+        whole(&self.global_batch_seqs).or_else(|| Some(self.local_batch()? * whole(&self.dp)?))
+    }
+
+    /// Sequences in a step of one replica of the model, where a row says that instead of a microbatch.
+    pub(super) fn local_batch(&self) -> Option<usize> {
+        whole(self.micro_batch.strip_prefix("local batch ")?)
     }
 
     pub fn measured_bytes(&self) -> Option<f64> {

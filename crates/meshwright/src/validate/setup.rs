@@ -53,14 +53,20 @@ pub fn setup(row: &Row) -> Result<Setup, String> {
     if row.flags.contains("flash attention") {
         engine.fused_attention = true;
     }
+    if row.flags.to_lowercase().replace(' ', "").contains("asynctp") {
+        engine.hidden_share = ASYNC_HIDDEN_SHARE;
+    }
     let dtype = row.dtype.to_lowercase();
     if dtype.contains("fp4") {
         return Err("products of 4-bit numbers are not expressed".to_owned());
     }
     engine.f8 = dtype.contains("fp8");
     let cluster = cluster_of(row)?;
-    Ok(Setup { model, cluster, engine, degrees, sharding: sharding(row, &engine_name(row)), recompute })
+    Ok(Setup { model, cluster, engine, degrees, sharding: sharding(row, &engine_name(row), degrees.stages), recompute })
 }
+
+/// What asynchronous tensor parallelism hides, as far as reports of it with and without say.
+const ASYNC_HIDDEN_SHARE: f64 = 0.4;
 
 fn missing(column: &str) -> String {
     format!("`{column}` is not given")
@@ -73,7 +79,8 @@ fn degrees(row: &Row) -> Result<Degrees, String> {
         text => whole(text).ok_or_else(|| format!("`{text}` is no `{column}`")),
     };
     let (model, stages, context) = (degree(&row.tp, "tp")?, degree(&row.pp, "pp")?, degree(&row.cp, "cp")?);
-    let chunks = degree(&row.vpp_chunks, "vpp_chunks")?;
+    let is_interleaved = stages > 1 && row.flags.starts_with("Interleaved");
+    let chunks = if is_interleaved && row.vpp_chunks.is_empty() { 2 } else { degree(&row.vpp_chunks, "vpp_chunks")? };
     if degree(&row.ep, "ep").unwrap_or(2) > 1 {
         return Err("experts are spread over devices; the row does not say how many there are".to_owned());
     }
@@ -82,9 +89,12 @@ fn degrees(row: &Row) -> Result<Degrees, String> {
     if data * share != devices {
         return Err(format!("{data} x {context} x {model} x {stages} are not the {devices} devices"));
     }
-    let batch = whole(&row.global_batch_seqs).ok_or_else(|| missing("global_batch_seqs"))?;
+    let batch = row.batch().ok_or_else(|| missing("global_batch_seqs"))?;
+    let local = row.local_batch();
     let micro_batch = match whole(&row.micro_batch) {
         Some(size) => size,
+        // What a device works on in a step is cut into as many microbatches as there are stages.
+        None if local.is_some() => (local.unwrap_or(stages) / stages).max(1),
         // Where nobody says, one sequence at a time in pipelines, and the whole share of a device elsewhere.
         None if row.micro_batch.trim().is_empty() || stages > 1 => 1,
         None => (batch / data).max(1),
@@ -151,9 +161,11 @@ fn model(row: &Row, degrees: &Degrees, recompute: Recompute) -> Result<Model, St
     Ok(model)
 }
 
-fn sharding(row: &Row, engine: &str) -> Sharding {
+fn sharding(row: &Row, engine: &str, stages: usize) -> Sharding {
     let text = row.sharding.to_lowercase();
     match text.as_str() {
+        // In pipelines weights are not given up between microbatches.
+        text if text.starts_with("fsdp") && stages > 1 => Sharding::Zero1,
         text if text.starts_with("full_shard") || text.starts_with("fsdp") && !text.starts_with("fsdp=") => {
             Sharding::Zero3
         }
