@@ -67,7 +67,7 @@ fn product_seconds(device: &Device, engine: &Engine, product: &Product) -> f64 {
     TILES.into_iter().map(seconds).fold(f64::INFINITY, f64::min)
 }
 
-fn peak(device: &Device, engine: &Engine, dtype: DType) -> f64 {
+pub(super) fn peak(device: &Device, engine: &Engine, dtype: DType) -> f64 {
     let rates = &device.flops_per_second;
     match dtype {
         DType::BF16 | DType::F16 if engine.f8 && rates.f8 > 0.0 => rates.f8,

@@ -89,7 +89,13 @@ impl LiveBytes {
         *live = live.saturating_sub(entry.ty.bytes());
     }
 
-    pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, bytes: usize) {
+    /// Bytes at this point.
+    pub(super) fn bytes(&self) -> usize {
+        self.by_class.iter().sum()
+    }
+
+    /// Makes what a piece writes. Gives the bytes while it runs.
+    pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, bytes: usize) -> usize {
         let mut made = FxHashSet::default();
         for &buffer in &piece.writes {
             if made.insert(buffer) {
@@ -99,6 +105,7 @@ impl LiveBytes {
         // The update works on a parameter at a time, in place.
         let bytes = if piece.kind == PieceKind::Update { 0 } else { bytes };
         self.note(bytes);
+        self.bytes() + bytes
     }
 
     fn note(&mut self, temporary_bytes: usize) {

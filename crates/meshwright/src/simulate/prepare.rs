@@ -54,6 +54,11 @@ impl Prepared {
         Prepared::new(whole(local), classes, engine)
     }
 
+    /// What a piece runs, with collectives combined as the engine does.
+    pub fn kernels(&self, piece: usize) -> &[Kernel] {
+        &self.programs[self.program_of[piece]].kernels
+    }
+
     /// Changes how many devices there are along an axis of the mesh over which everything is alike, so that
     /// programs for many devices need not be written out: groups of `size` devices at a distance of `stride`.
     pub fn widen(&mut self, stride: usize, size: usize, to: usize) {

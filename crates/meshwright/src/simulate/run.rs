@@ -47,17 +47,18 @@ pub struct Span {
 /// Loops longer than this are run so many trips; the others take as long as the last of these.
 const TRIPS: usize = 4;
 
-/// Runs kernels in their order, with what ran when.
-pub fn run(runner: Runner<'_>, kernels: &[Kernel]) -> Run {
-    let mut streams = Streams::new(runner, true);
-    streams.list(kernels, 0.0);
-    streams.finish()
+/// Runs kernels in their order, with what ran when. Collectives that wait for nothing in the list may begin up to
+/// `early` seconds before it, one after the other as what they read is made by then.
+pub fn run(runner: Runner<'_>, kernels: &[Kernel], early: f64) -> Run {
+    run_list(Streams::new(runner, true), kernels, early)
 }
 
-/// Runs kernels in their order. Collectives that wait for nothing in the list may begin up to `early` seconds
-/// before it, one after the other as what they read is made by then.
+/// The same without what ran when.
 pub fn run_early(runner: Runner<'_>, kernels: &[Kernel], early: f64) -> Run {
-    let mut streams = Streams::new(runner, false);
+    run_list(Streams::new(runner, false), kernels, early)
+}
+
+fn run_list(mut streams: Streams<'_>, kernels: &[Kernel], early: f64) -> Run {
     let is_free = |kernel: &&Kernel| kernel.after.is_empty() && matches!(kernel.task, Task::Collective { .. });
     streams.early = early;
     streams.early_count = kernels.iter().filter(is_free).count();
@@ -141,7 +142,7 @@ impl<'r> Streams<'r> {
                     }
                     end
                 }
-                Task::Loop { body, trips } => self.repeat(body, *trips, ready_at),
+                Task::Loop { body, trips } => self.repeat(kernel.op, body, *trips, ready_at),
                 Task::Branch(branches) => self.longest(branches, ready_at),
                 Task::Chain | Task::Products(_) | Task::Attention(_) => self.kernel(kernel, compute_ready, ready_at),
             };
@@ -208,7 +209,7 @@ impl<'r> Streams<'r> {
         end
     }
 
-    fn repeat(&mut self, body: &[Kernel], trips: usize, ready: f64) -> f64 {
+    fn repeat(&mut self, op: OpId, body: &[Kernel], trips: usize, ready: f64) -> f64 {
         let mut end = ready;
         let run_trips = if trips > 2 * TRIPS { TRIPS } else { trips };
         let mut before = self.state();
@@ -218,7 +219,12 @@ impl<'r> Streams<'r> {
             // What a trip gives on is needed by the next.
             self.compute = self.compute.max(end);
         }
+        let run_until = self.compute;
         self.skip(before, (trips - run_trips) as f64);
+        if run_trips < trips {
+            // The trips that were not run are one span of the loop.
+            self.keep(op, false, run_until, self.compute);
+        }
         self.compute
     }
 

@@ -34,6 +34,10 @@ pub struct StageTimeline {
     pub memory: StageMemory,
     /// What ran when, in order.
     pub spans: Vec<StageSpan>,
+    /// What was sent to other stages, beside that.
+    pub messages: Vec<MessageSpan>,
+    /// Bytes in memory from these seconds on, told where pieces begin and end.
+    pub usage: Vec<(f64, usize)>,
 }
 
 /// A piece or a message of a stage.
@@ -41,6 +45,18 @@ pub struct StageTimeline {
 pub struct StageSpan {
     pub kind: SpanKind,
     pub microbatch: Option<usize>,
+    pub start: f64,
+    pub end: f64,
+    /// How long before its start the collectives of a piece may have begun.
+    pub early: f64,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageSpan {
+    pub to: usize,
+    pub microbatch: Option<usize>,
+    pub bytes: usize,
     pub start: f64,
     pub end: f64,
 }
@@ -171,13 +187,16 @@ impl<'p> Stage<'p> {
     fn run(&mut self, costs: &mut Costs<'_>, number: usize, microbatch: Option<usize>) {
         let piece = &self.pipeline.pieces[number];
         let program = costs.prepared.program_of[number];
-        let run = if piece.kind == PieceKind::Update && self.engine.overlap_gradients && self.last_backward > 0.0 {
+        let is_early = piece.kind == PieceKind::Update && self.engine.overlap_gradients;
+        let early = if is_early { std::mem::take(&mut self.last_backward) } else { 0.0 };
+        let run = if early > 0.0 {
             let runner = Runner { cluster: costs.cluster, device: &self.device, engine: costs.engine };
-            run_early(runner, &costs.prepared.programs[program].kernels, std::mem::take(&mut self.last_backward))
+            run_early(runner, &costs.prepared.programs[program].kernels, early)
         } else {
             costs.run(number, &self.device).clone()
         };
-        self.live.run(self.pipeline, piece, costs.prepared.programs[program].memory_bytes);
+        let within = self.live.run(self.pipeline, piece, costs.prepared.programs[program].memory_bytes);
+        self.timeline.usage.push((self.now, within));
         if matches!(piece.kind, PieceKind::Backward | PieceKind::Weights) {
             self.last_backward = run.seconds;
         }
@@ -186,12 +205,15 @@ impl<'p> Stage<'p> {
         self.timeline.exposed_seconds += run.exposed_seconds;
         self.timeline.host_seconds += run.host_seconds;
         self.timeline.flops += run.flops;
-        self.span(SpanKind::Piece(number), microbatch, run.seconds);
+        let (start, end) = (self.now, self.now + run.seconds);
+        self.timeline.spans.push(StageSpan { kind: SpanKind::Piece(number), microbatch, start, end, early });
+        self.timeline.usage.push((end, self.live.bytes()));
+        self.now = end;
     }
 
     fn span(&mut self, kind: SpanKind, microbatch: Option<usize>, seconds: f64) {
         let (start, end) = (self.now, self.now + seconds);
-        self.timeline.spans.push(StageSpan { kind, microbatch, start, end });
+        self.timeline.spans.push(StageSpan { kind, microbatch, start, end, early: 0.0 });
         self.now = end;
     }
 
@@ -204,6 +226,7 @@ impl<'p> Stage<'p> {
         let arrives = start + seconds;
         self.links[to] = arrives;
         self.timeline.communication_seconds += seconds;
+        self.timeline.messages.push(MessageSpan { to, microbatch, bytes, start, end: arrives });
         if self.engine.blocking_sends {
             self.timeline.exposed_seconds += arrives - self.now;
             self.span(SpanKind::Send(to), microbatch, arrives - self.now);
