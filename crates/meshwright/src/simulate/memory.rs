@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::pipeline::{Buffer, Piece, PieceKind, Pipeline, Role};
+use super::engine::Engine;
+use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role};
 use crate::profile::{ByClass, Class, MemoryModel, profile};
 use crate::program::{ArgumentClass, Program};
 
@@ -25,12 +26,18 @@ pub(super) struct LiveBytes {
     /// How many parts of each buffer there are.
     parts: Vec<u32>,
     classes: Vec<Class>,
+    /// Parts of sums, which are added as they are made and take no memory of their own.
+    is_added: Vec<bool>,
+    /// What each part takes.
+    bytes: Vec<usize>,
+    reserved_bytes: usize,
+    fragmentation: f64,
     pub(super) memory: StageMemory,
 }
 
 impl LiveBytes {
     /// Arguments are there from the start, and results take the place of arguments.
-    pub(super) fn new(pipeline: &Pipeline, classes: &[ArgumentClass], stage: usize) -> LiveBytes {
+    pub(super) fn new(pipeline: &Pipeline, classes: &[ArgumentClass], engine: &Engine, stage: usize) -> LiveBytes {
         let of_argument = |argument: usize| match classes.get(argument) {
             Some(ArgumentClass::Parameter) => Class::Weights,
             Some(ArgumentClass::State) => Class::Optimizer,
@@ -46,12 +53,16 @@ impl LiveBytes {
             by_class: ByClass::default(),
             parts: vec![0; pipeline.buffers.len()],
             classes: pipeline.buffers.iter().map(class).collect(),
+            is_added: added(pipeline, stage),
+            bytes: pipeline.buffers.iter().map(|buffer| buffer_bytes(buffer, engine)).collect(),
+            reserved_bytes: engine.reserved_bytes,
+            fragmentation: engine.fragmentation,
             memory: StageMemory::default(),
         };
         for (number, buffer) in pipeline.buffers.iter().enumerate() {
             if buffer.stage == stage && matches!(buffer.role, Role::Argument(_)) {
                 let parts = if buffer.each_microbatch { pipeline.microbatches } else { 1 };
-                live.by_class[live.classes[number] as usize] += parts * buffer.ty.bytes();
+                live.by_class[live.classes[number] as usize] += parts * live.bytes[number];
             }
         }
         live.note(0);
@@ -62,12 +73,12 @@ impl LiveBytes {
     pub(super) fn make(&mut self, pipeline: &Pipeline, buffer: usize) -> bool {
         let entry = &pipeline.buffers[buffer];
         // What replaces an argument takes its place.
-        if matches!(entry.role, Role::Result(_) | Role::Argument(_)) || !entry.each_microbatch && self.parts[buffer] > 0
-        {
+        let has_place = matches!(entry.role, Role::Result(_) | Role::Argument(_)) || self.is_added[buffer];
+        if has_place || !entry.each_microbatch && self.parts[buffer] > 0 {
             return false;
         }
         self.parts[buffer] += 1;
-        self.by_class[self.classes[buffer] as usize] += entry.ty.bytes();
+        self.by_class[self.classes[buffer] as usize] += self.bytes[buffer];
         self.note(0);
         true
     }
@@ -86,7 +97,7 @@ impl LiveBytes {
             }
         }
         let live = &mut self.by_class[self.classes[buffer] as usize];
-        *live = live.saturating_sub(entry.ty.bytes());
+        *live = live.saturating_sub(self.bytes[buffer]);
     }
 
     /// Bytes at this point.
@@ -111,9 +122,31 @@ impl LiveBytes {
     fn note(&mut self, temporary_bytes: usize) {
         let mut by_class = self.by_class;
         by_class[Class::Temporaries as usize] += temporary_bytes;
+        let lost = (self.fragmentation * by_class.iter().sum::<usize>() as f64) as usize;
+        by_class[Class::Temporaries as usize] += lost + self.reserved_bytes;
         let bytes = by_class.iter().sum();
         if bytes > self.memory.peak_bytes {
             self.memory = StageMemory { peak_bytes: bytes, by_class };
         }
     }
+}
+
+fn buffer_bytes(buffer: &Buffer, engine: &Engine) -> usize {
+    let is_narrow = buffer.ty.dtype.is_float() && buffer.ty.dtype.stored_bytes() == 2;
+    let is_widened = engine.wide_gradients && buffer.role == Role::Gradient && is_narrow;
+    if is_widened { 2 * buffer.ty.bytes() } else { buffer.ty.bytes() }
+}
+
+/// For every buffer, whether a stage does nothing with it but add it to a sum.
+fn added(pipeline: &Pipeline, stage: usize) -> Vec<bool> {
+    let mut is_added = vec![false; pipeline.buffers.len()];
+    for instruction in &pipeline.stages[stage] {
+        if let Instruction::Accumulate { from, .. } = *instruction {
+            is_added[from] = true;
+        }
+    }
+    for piece in &pipeline.pieces {
+        piece.reads.iter().for_each(|&read| is_added[read] = false);
+    }
+    is_added
 }

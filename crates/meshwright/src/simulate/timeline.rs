@@ -146,7 +146,7 @@ impl<'p> Stage<'p> {
     fn new(prepared: &'p Prepared, cluster: &Cluster, engine: &Engine, number: usize) -> Stage<'p> {
         let pipeline = &prepared.pipeline;
         let device = cluster.device(number * pipeline.mesh.devices()).clone();
-        let live = LiveBytes::new(pipeline, &prepared.classes, number);
+        let live = LiveBytes::new(pipeline, &prepared.classes, engine, number);
         let links = vec![0.0; pipeline.stages.len()];
         Stage {
             pipeline,

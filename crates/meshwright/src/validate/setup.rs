@@ -46,6 +46,9 @@ pub enum Recompute {
 
 /// Reads a row. The error says what cannot be expressed.
 pub fn setup(row: &Row) -> Result<Setup, String> {
+    if row.system.contains("auto_sharding") {
+        return Err("the plan was searched for, and is not given".to_owned());
+    }
     let degrees = degrees(row)?;
     let recompute = recompute(row)?;
     let model = model(row, &degrees, recompute)?;
@@ -61,6 +64,8 @@ pub fn setup(row: &Row) -> Result<Setup, String> {
         return Err("products of 4-bit numbers are not expressed".to_owned());
     }
     engine.f8 = dtype.contains("fp8");
+    // Megatron sums gradients of its wider type only in f32.
+    engine.wide_gradients = engine.name.starts_with("megatron") && dtype.contains("bf16");
     let cluster = cluster_of(row)?;
     Ok(Setup { model, cluster, engine, degrees, sharding: sharding(row, &engine_name(row), degrees.stages), recompute })
 }
@@ -99,6 +104,8 @@ fn degrees(row: &Row) -> Result<Degrees, String> {
         None if row.micro_batch.trim().is_empty() || stages > 1 => 1,
         None => (batch / data).max(1),
     };
+    // Some sources give what all devices work on at a time.
+    let micro_batch = if micro_batch == batch && data > 1 { batch.div_ceil(data) } else { micro_batch };
     if batch % (data * micro_batch) != 0 {
         return Err(format!("a batch of {batch} is not made of {micro_batch} on each of {data}"));
     }
@@ -163,6 +170,9 @@ fn model(row: &Row, degrees: &Degrees, recompute: Recompute) -> Result<Model, St
 
 fn sharding(row: &Row, engine: &str, stages: usize) -> Sharding {
     let text = row.sharding.to_lowercase();
+    if row.system.contains("zero_2") {
+        return Sharding::Zero2;
+    }
     match text.as_str() {
         // In pipelines weights are not given up between microbatches.
         text if text.starts_with("fsdp") && stages > 1 => Sharding::Zero1,
