@@ -1,9 +1,15 @@
 //! Fits the efficiencies of devices and engines to measured runs, and prints them with their residuals.
 //!
-//! `cargo run --release -p meshwright --example fit -- RUNS.csv [SOURCE...]`
+//! `cargo run --release -p meshwright --example fit -- RUNS.csv [--folds N] [SOURCE...]`
+//!
+//! With `--folds`, runs are predicted by fits that have not seen their source's model: groups of runs of one
+//! source and model are dealt out to so many folds, and each fold is predicted by a fit to the others.
+
+#![expect(clippy::print_stdout, reason = "its output is for people")]
 
 use std::collections::BTreeMap;
 
+use meshwright::cluster::Efficiency;
 use meshwright::simulate::Prepared;
 use meshwright::validate::{Setup, key, parse_rows, predict, prepare, setup};
 
@@ -18,78 +24,76 @@ struct Case {
 /// A number that is fitted: what it is called, which runs it concerns, where it stands, and how far it may go.
 struct Parameter {
     name: &'static str,
-    concerns: fn(&Setup) -> bool,
-    place: fn(&mut Setup) -> Vec<&mut f64>,
+    concerns: Concerns,
+    place: fn(&mut Setup) -> &mut f64,
     range: (f64, f64),
 }
 
-fn device(setup: &Setup, prefix: &str) -> bool {
-    setup.cluster.nodes[0].device.name.starts_with(prefix)
+/// Runs by what they ran on.
+enum Concerns {
+    Device(&'static [&'static str]),
+    Engine(&'static str),
+    /// By how the network's name begins.
+    Network(&'static str),
 }
 
-macro_rules! of_device {
-    ($name:literal, $prefix:literal, $field:ident, $range:expr) => {
-        Parameter {
-            name: $name,
-            concerns: |setup| device(setup, $prefix),
-            place: |setup| setup.cluster.nodes.iter_mut().map(|nodes| &mut nodes.device.efficiency.$field).collect(),
-            range: $range,
+use Concerns::{Device, Engine, Network};
+
+impl Concerns {
+    fn fits(&self, setup: &Setup) -> bool {
+        match self {
+            Device(names) => names.contains(&&*setup.cluster.nodes[0].device.name),
+            Engine(name) => setup.engine.name == *name,
+            Network(name) => setup.cluster.network.name.starts_with(name),
         }
-    };
+    }
 }
 
-macro_rules! of_engine {
-    ($name:literal, $engine:literal, $field:ident, $range:expr) => {
-        Parameter {
-            name: $name,
-            concerns: |setup| setup.engine.name == $engine,
-            place: |setup| vec![&mut setup.engine.$field],
-            range: $range,
-        }
-    };
+const fn row(
+    name: &'static str,
+    concerns: Concerns,
+    place: fn(&mut Setup) -> &mut f64,
+    least: f64,
+    most: f64,
+) -> Parameter {
+    Parameter { name, concerns, place, range: (least, most) }
 }
 
+/// Measured clusters have nodes of one kind.
+fn efficiency(setup: &mut Setup) -> &mut Efficiency {
+    &mut setup.cluster.nodes[0].device.efficiency
+}
+
+const A100: &[&str] = &["a100-40g", "a100-80g"];
+const HOPPER: &[&str] = &["h100", "h100-96g", "h200"];
+
+#[rustfmt::skip] // One row a parameter.
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "omnipath efficiency",
-        concerns: |setup| setup.cluster.network.name == "omnipath-100",
-        place: |setup| vec![&mut setup.cluster.network.efficiency],
-        range: (0.1, 1.0),
-    },
-    Parameter {
-        name: "infiniband efficiency",
-        concerns: |setup| setup.cluster.network.name.starts_with("infiniband"),
-        place: |setup| vec![&mut setup.cluster.network.efficiency],
-        range: (0.3, 1.0),
-    },
-    of_device!("A100 products", "a100", products, (0.4, 1.0)),
-    of_device!("A100 tile depth", "a100", tile_depth, (1.0, 400.0)),
-    of_device!("A100 memory", "a100", memory, (0.3, 1.0)),
-    of_device!("A100 attention", "a100", attention, (0.1, 1.0)),
-    Parameter {
-        name: "H100 products",
-        concerns: |setup| ["h100", "h200"].contains(&&*setup.cluster.nodes[0].device.name),
-        place: |setup| setup.cluster.nodes.iter_mut().map(|nodes| &mut nodes.device.efficiency.products).collect(),
-        range: (0.3, 1.0),
-    },
-    of_device!("H100 500 W products", "h100-96g", products, (0.2, 1.0)),
-    of_device!("H100 tile depth", "h100", tile_depth, (1.0, 400.0)),
-    of_device!("H100 memory", "h100", memory, (0.3, 1.0)),
-    of_device!("H100 attention", "h100", attention, (0.1, 1.0)),
-    of_engine!("megatron dispatch", "megatron", dispatch_seconds, (1e-6, 2e-4)),
-    of_engine!("megatron start", "megatron", collective_seconds, (1e-6, 1e-3)),
-    of_engine!("megatron scores", "megatron", score_passes, (1.0, 12.0)),
-    of_engine!("megatron collectives", "megatron", collective_share, (0.2, 1.0)),
-    of_engine!("megatron step", "megatron", step_seconds, (1e-4, 2e-1)),
-    of_engine!("megatron-core dispatch", "megatron-core", dispatch_seconds, (1e-6, 2e-4)),
-    of_engine!("megatron-core collectives", "megatron-core", collective_share, (0.2, 1.0)),
-    of_engine!("megatron-core hidden", "megatron-core", hidden_share, (0.0, 0.95)),
-    of_engine!("fsdp dispatch", "fsdp", dispatch_seconds, (1e-6, 2e-4)),
-    of_engine!("fsdp collectives", "fsdp", collective_share, (0.2, 1.0)),
-    of_engine!("fsdp step", "fsdp", step_seconds, (1e-4, 2e-1)),
-    of_engine!("fsdp contention", "fsdp", contention, (0.001, 0.6)),
-    of_engine!("torchtitan dispatch", "torchtitan", dispatch_seconds, (1e-6, 2e-4)),
-    of_engine!("torchtitan collectives", "torchtitan", collective_share, (0.2, 1.0)),
+    row("omnipath efficiency", Network("omnipath-100"), |setup| &mut setup.cluster.network.efficiency, 0.1, 1.0),
+    row("infiniband efficiency", Network("infiniband"), |setup| &mut setup.cluster.network.efficiency, 0.3, 1.0),
+    row("A100 products", Device(A100), |setup| &mut efficiency(setup).products, 0.4, 1.0),
+    row("A100 tile depth", Device(A100), |setup| &mut efficiency(setup).tile_depth, 1.0, 400.0),
+    row("A100 memory", Device(A100), |setup| &mut efficiency(setup).memory, 0.3, 1.0),
+    row("A100 attention", Device(A100), |setup| &mut efficiency(setup).attention, 0.1, 1.0),
+    row("H100 products", Device(&["h100", "h200"]), |setup| &mut efficiency(setup).products, 0.3, 1.0),
+    row("H100 500 W products", Device(&["h100-96g"]), |setup| &mut efficiency(setup).products, 0.2, 1.0),
+    row("H100 tile depth", Device(HOPPER), |setup| &mut efficiency(setup).tile_depth, 1.0, 400.0),
+    row("H100 memory", Device(HOPPER), |setup| &mut efficiency(setup).memory, 0.3, 1.0),
+    row("H100 attention", Device(HOPPER), |setup| &mut efficiency(setup).attention, 0.1, 1.0),
+    row("megatron dispatch", Engine("megatron"), |setup| &mut setup.engine.dispatch_seconds, 1e-6, 2e-4),
+    row("megatron start", Engine("megatron"), |setup| &mut setup.engine.collective_seconds, 1e-6, 1e-3),
+    row("megatron scores", Engine("megatron"), |setup| &mut setup.engine.score_passes, 1.0, 12.0),
+    row("megatron collectives", Engine("megatron"), |setup| &mut setup.engine.collective_share, 0.2, 1.0),
+    row("megatron step", Engine("megatron"), |setup| &mut setup.engine.step_seconds, 1e-4, 2e-1),
+    row("megatron-core dispatch", Engine("megatron-core"), |setup| &mut setup.engine.dispatch_seconds, 1e-6, 2e-4),
+    row("megatron-core collectives", Engine("megatron-core"), |setup| &mut setup.engine.collective_share, 0.2, 1.0),
+    row("megatron-core hidden", Engine("megatron-core"), |setup| &mut setup.engine.hidden_share, 0.0, 0.95),
+    row("fsdp dispatch", Engine("fsdp"), |setup| &mut setup.engine.dispatch_seconds, 1e-6, 2e-4),
+    row("fsdp collectives", Engine("fsdp"), |setup| &mut setup.engine.collective_share, 0.2, 1.0),
+    row("fsdp step", Engine("fsdp"), |setup| &mut setup.engine.step_seconds, 1e-4, 2e-1),
+    row("fsdp contention", Engine("fsdp"), |setup| &mut setup.engine.contention, 0.001, 0.6),
+    row("torchtitan dispatch", Engine("torchtitan"), |setup| &mut setup.engine.dispatch_seconds, 1e-6, 2e-4),
+    row("torchtitan collectives", Engine("torchtitan"), |setup| &mut setup.engine.collective_share, 0.2, 1.0),
 ];
 
 /// What it costs to be off by a factor of e from where a parameter starts.
@@ -97,12 +101,31 @@ const PRIOR: f64 = 0.01;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let folds = arguments.iter().position(|argument| argument == "--folds");
+    let fold_count = folds.map_or(0, |place| arguments[place + 1].parse().expect("a number of folds"));
+    let is_source = |place: &usize| folds.is_none_or(|folds| *place != folds && *place != folds + 1);
+    let sources: Vec<&str> = (1..arguments.len()).filter(is_source).map(|place| arguments[place].as_str()).collect();
     let text = std::fs::read_to_string(&arguments[0]).expect("the table can be read");
-    let sources = &arguments[1..];
+    let mut cases = load(&text, &sources);
+    println!("{} runs", cases.len());
+    if fold_count > 0 {
+        cross_validate(&mut cases, fold_count);
+        return;
+    }
+    let everything = vec![true; cases.len()];
+    let fitted = fit(&mut cases, &everything, 40);
+    for (parameter, value) in PARAMETERS.iter().zip(&fitted) {
+        println!("{:24} {value:.5e}", parameter.name);
+    }
+    let errors: Vec<f64> = cases.iter().map(error).collect();
+    residuals(&cases, &errors);
+}
+
+fn load(text: &str, sources: &[&str]) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut known: BTreeMap<String, Option<Prepared>> = BTreeMap::new();
-    for (number, row) in parse_rows(&text).expect("a table").into_iter().enumerate() {
-        if !sources.is_empty() && !sources.iter().any(|source| row.source_id.starts_with(source.as_str())) {
+    for (number, row) in parse_rows(text).expect("a table").into_iter().enumerate() {
+        if !sources.is_empty() && !sources.iter().any(|source| row.source_id.starts_with(source)) {
             continue;
         }
         // Of sources with many rows a part is enough.
@@ -120,32 +143,53 @@ fn main() {
         let group = format!("{} {}", row.source_id, row.model);
         cases.push(Case { source: row.source_id.clone(), group, setup, prepared, measured });
     }
-    println!("{} runs", cases.len());
-    let fitted = fit(&mut cases);
-    for (parameter, value) in PARAMETERS.iter().zip(&fitted) {
-        println!("{:24} {value:.5e}", parameter.name);
+    cases
+}
+
+/// Predicts every run by a fit that has not seen its group.
+fn cross_validate(cases: &mut [Case], folds: usize) {
+    let mut groups: Vec<String> = cases.iter().map(|case| case.group.clone()).collect();
+    groups.sort();
+    groups.dedup();
+    let fold_of: Vec<usize> = cases.iter().map(|case| groups.binary_search(&case.group).unwrap_or(0) % folds).collect();
+    let start = values(cases);
+    let mut errors = vec![0.0; cases.len()];
+    for fold in 0..folds {
+        let seen: Vec<bool> = fold_of.iter().map(|&other| other != fold).collect();
+        fit(cases, &seen, 6);
+        for (index, case) in cases.iter().enumerate().filter(|(index, _)| !seen[*index]) {
+            errors[index] = error(case);
+        }
+        for (parameter, &value) in PARAMETERS.iter().zip(&start) {
+            set(cases, parameter, value);
+        }
     }
-    residuals(&cases);
+    residuals(cases, &errors);
 }
 
 fn error(case: &Case) -> f64 {
     (predict(&case.setup, &case.prepared).0.seconds / case.measured).ln()
 }
 
-/// Fits all parameters at once by the method of Nelder and Mead, in logarithms, from where they stand.
-fn fit(cases: &mut [Case]) -> Vec<f64> {
-    let start: Vec<f64> = PARAMETERS
-        .iter()
-        .map(|parameter| {
-            let case = cases.iter_mut().find(|case| (parameter.concerns)(&case.setup));
-            case.map_or(f64::NAN, |case| *(parameter.place)(&mut case.setup)[0])
-        })
-        .collect();
+/// Where parameters stand; `NAN` where nobody ran what they concern.
+fn values(cases: &mut [Case]) -> Vec<f64> {
+    let value = |parameter: &Parameter| {
+        let case = cases.iter_mut().find(|case| parameter.concerns.fits(&case.setup));
+        case.map_or(f64::NAN, |case| *(parameter.place)(&mut case.setup))
+    };
+    PARAMETERS.iter().map(value).collect()
+}
+
+/// Fits all parameters at once by the method of Nelder and Mead, in logarithms, from where they stand, to the runs
+/// that it may see.
+fn fit(cases: &mut [Case], seen: &[bool], rounds: usize) -> Vec<f64> {
+    let start = values(cases);
     // Nobody ran what the others concern.
     let free: Vec<usize> = (0..start.len()).filter(|&index| !start[index].is_nan()).collect();
     let mut counts: BTreeMap<String, f64> = BTreeMap::new();
     cases.iter().for_each(|case| *counts.entry(case.source.clone()).or_default() += 1.0);
-    let weights: Vec<f64> = cases.iter().map(|case| 1.0 / counts[&case.source].sqrt()).collect();
+    let weight = |(case, seen): (&Case, &bool)| if *seen { 1.0 / counts[&case.source].sqrt() } else { 0.0 };
+    let weights: Vec<f64> = cases.iter().zip(seen).map(weight).collect();
     let value = |index: usize, point: f64| {
         let (least, most) = PARAMETERS[index].range;
         (start[index] * point.exp()).clamp(least, most)
@@ -166,7 +210,7 @@ fn fit(cases: &mut [Case]) -> Vec<f64> {
         let far = PRIOR * point.iter().map(|point| point * point).sum::<f64>();
         errors.sum::<f64>() / weights.iter().sum::<f64>() + far
     };
-    let best = nelder_mead(&mut price, free.len());
+    let best = nelder_mead(&mut price, free.len(), rounds);
     price(&best);
     let mut fitted = start.clone();
     free.iter().zip(&best).for_each(|(&index, &point)| fitted[index] = value(index, point));
@@ -174,7 +218,7 @@ fn fit(cases: &mut [Case]) -> Vec<f64> {
 }
 
 /// The point near zero where a function is least: a simplex of points that walks downhill.
-fn nelder_mead(price: &mut impl FnMut(&[f64]) -> f64, size: usize) -> Vec<f64> {
+fn nelder_mead(price: &mut impl FnMut(&[f64]) -> f64, size: usize, rounds: usize) -> Vec<f64> {
     let mut simplex: Vec<(f64, Vec<f64>)> = Vec::new();
     for corner in 0..=size {
         let mut point = vec![0.0; size];
@@ -183,7 +227,7 @@ fn nelder_mead(price: &mut impl FnMut(&[f64]) -> f64, size: usize) -> Vec<f64> {
         }
         simplex.push((price(&point), point));
     }
-    for _ in 0..40 * size {
+    for _ in 0..rounds * size {
         simplex.sort_by(|left, right| left.0.total_cmp(&right.0));
         let middle: Vec<f64> = (0..size)
             .map(|axis| simplex[..size].iter().map(|(_, point)| point[axis]).sum::<f64>() / size as f64)
@@ -218,16 +262,15 @@ fn nelder_mead(price: &mut impl FnMut(&[f64]) -> f64, size: usize) -> Vec<f64> {
 }
 
 fn set(cases: &mut [Case], parameter: &Parameter, value: f64) {
-    for case in cases.iter_mut().filter(|case| (parameter.concerns)(&case.setup)) {
-        (parameter.place)(&mut case.setup).into_iter().for_each(|place| *place = value);
+    for case in cases.iter_mut().filter(|case| parameter.concerns.fits(&case.setup)) {
+        *(parameter.place)(&mut case.setup) = value;
     }
 }
 
-fn residuals(cases: &[Case]) {
+fn residuals(cases: &[Case], errors: &[f64]) {
     let mut by_source: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut by_group: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for case in cases {
-        let error = error(case);
+    for (case, &error) in cases.iter().zip(errors) {
         by_source.entry(&case.source).or_default().push(error);
         by_group.entry(&case.group).or_default().push(error);
     }
