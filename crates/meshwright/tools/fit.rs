@@ -1,6 +1,6 @@
 //! Fits the efficiencies of devices and engines to measured runs, and prints them with their residuals.
 //!
-//! `cargo run --release -p meshwright --example fit -- RUNS.csv [--folds N] [SOURCE...]`
+//! `cargo run --release -p meshwright --example fit -- RUNS.csv [--folds=N] [--only=NAME,NAME] [SOURCE...]`
 //!
 //! With `--folds`, runs are predicted by fits that have not seen their source's model: groups of runs of one
 //! source and model are dealt out to so many folds, and each fold is predicted by a fit to the others.
@@ -101,19 +101,20 @@ const PRIOR: f64 = 0.01;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let folds = arguments.iter().position(|argument| argument == "--folds");
-    let fold_count = folds.map_or(0, |place| arguments[place + 1].parse().expect("a number of folds"));
-    let is_source = |place: &usize| folds.is_none_or(|folds| *place != folds && *place != folds + 1);
-    let sources: Vec<&str> = (1..arguments.len()).filter(is_source).map(|place| arguments[place].as_str()).collect();
+    let option = |name: &str| arguments.iter().find_map(|argument| argument.strip_prefix(name));
+    let fold_count: usize = option("--folds=").map_or(0, |count| count.parse().expect("a number of folds"));
+    let only: Vec<&str> = option("--only=").map_or(vec![""], |names| names.split(',').collect());
+    let is_source = |argument: &&str| !argument.starts_with("--");
+    let sources: Vec<&str> = arguments[1..].iter().map(String::as_str).filter(is_source).collect();
     let text = std::fs::read_to_string(&arguments[0]).expect("the table can be read");
     let mut cases = load(&text, &sources);
     println!("{} runs", cases.len());
     if fold_count > 0 {
-        cross_validate(&mut cases, fold_count);
+        cross_validate(&mut cases, fold_count, &only);
         return;
     }
     let everything = vec![true; cases.len()];
-    let fitted = fit(&mut cases, &everything, 40);
+    let fitted = fit(&mut cases, &everything, &only, 30);
     for (parameter, value) in PARAMETERS.iter().zip(&fitted) {
         println!("{:24} {value:.5e}", parameter.name);
     }
@@ -147,7 +148,7 @@ fn load(text: &str, sources: &[&str]) -> Vec<Case> {
 }
 
 /// Predicts every run by a fit that has not seen its group.
-fn cross_validate(cases: &mut [Case], folds: usize) {
+fn cross_validate(cases: &mut [Case], folds: usize, only: &[&str]) {
     let mut groups: Vec<String> = cases.iter().map(|case| case.group.clone()).collect();
     groups.sort();
     groups.dedup();
@@ -156,7 +157,7 @@ fn cross_validate(cases: &mut [Case], folds: usize) {
     let mut errors = vec![0.0; cases.len()];
     for fold in 0..folds {
         let seen: Vec<bool> = fold_of.iter().map(|&other| other != fold).collect();
-        fit(cases, &seen, 6);
+        fit(cases, &seen, only, 6);
         for (index, case) in cases.iter().enumerate().filter(|(index, _)| !seen[*index]) {
             errors[index] = error(case);
         }
@@ -182,10 +183,11 @@ fn values(cases: &mut [Case]) -> Vec<f64> {
 
 /// Fits all parameters at once by the method of Nelder and Mead, in logarithms, from where they stand, to the runs
 /// that it may see.
-fn fit(cases: &mut [Case], seen: &[bool], rounds: usize) -> Vec<f64> {
+fn fit(cases: &mut [Case], seen: &[bool], only: &[&str], rounds: usize) -> Vec<f64> {
     let start = values(cases);
     // Nobody ran what the others concern.
-    let free: Vec<usize> = (0..start.len()).filter(|&index| !start[index].is_nan()).collect();
+    let is_asked = |index: &usize| only.iter().any(|name| PARAMETERS[*index].name.starts_with(name));
+    let free: Vec<usize> = (0..start.len()).filter(|index| !start[*index].is_nan() && is_asked(index)).collect();
     let mut counts: BTreeMap<String, f64> = BTreeMap::new();
     cases.iter().for_each(|case| *counts.entry(case.source.clone()).or_default() += 1.0);
     let weight = |(case, seen): (&Case, &bool)| if *seen { 1.0 / counts[&case.source].sqrt() } else { 0.0 };

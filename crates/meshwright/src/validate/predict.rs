@@ -1,5 +1,7 @@
 //! From a setup to a prediction, through the real tactics, lowering and simulator.
 
+use std::borrow::Cow;
+
 use super::setup::{Degrees, Recompute, Setup, Sharding};
 use crate::lower::estimate;
 use crate::pipeline::only_pipeline;
@@ -37,17 +39,24 @@ pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
     let mesh = Mesh::parse(&mesh)?;
     let tactics = parse(&tactics_of(setup)).map_err(|error| error.message)?;
     let fail = |error: TacticError| format!("{}: {}", error.tactic, error.message);
-    let mut prepared = if stages > 1 {
+    Ok(if stages > 1 {
         let (pipeline, anatomy) = only_pipeline(&program, &mesh, &tactics, &estimate).map_err(fail)?;
         Prepared::new(pipeline, &anatomy.classes, &setup.engine)
     } else {
         let (local, anatomy) = only_local(&program, &mesh, &tactics, &estimate).map_err(fail)?;
         Prepared::whole(local, &anatomy.classes, &setup.engine)
-    };
-    if setup.degrees.data != data {
-        prepared.widen(context * model, data, setup.degrees.data);
+    })
+}
+
+/// What was prepared for two replicas, for as many as a setup has.
+fn widened<'p>(setup: &Setup, prepared: &'p Prepared) -> Cow<'p, Prepared> {
+    let (replicas, stand_in) = (setup.degrees.data, data_width(setup));
+    if replicas == stand_in {
+        return Cow::Borrowed(prepared);
     }
-    Ok(prepared)
+    let mut wide = prepared.clone();
+    wide.widen(setup.degrees.context * setup.degrees.model, stand_in, replicas);
+    Cow::Owned(wide)
 }
 
 /// What setups must have in common to be laid out alike.
@@ -82,7 +91,7 @@ fn shard_width(setup: &Setup) -> usize {
 }
 
 pub fn predict(setup: &Setup, prepared: &Prepared) -> (Prediction, Timeline) {
-    let timeline = simulate(prepared, &setup.cluster, &setup.engine);
+    let timeline = simulate(&widened(setup, prepared), &setup.cluster, &setup.engine);
     let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0);
     let fits = peak_bytes <= setup.cluster.memory_bytes();
     (Prediction { seconds: timeline.step_seconds, peak_bytes: peak_bytes as f64, fits }, timeline)
