@@ -15,8 +15,8 @@ pub struct StageMemory {
 }
 
 /// Bytes that a piece needs while it runs, besides what it reads and leaves.
-pub(super) fn piece_memory(program: &Program, memory_model: MemoryModel) -> usize {
-    profile(program, memory_model).memory.temporary_bytes()
+pub(super) fn piece_memory(program: &Program, memory_model: MemoryModel) -> ByClass {
+    profile(program, memory_model).memory.temporary_classes()
 }
 
 /// The bytes of a stage at a point of its list.
@@ -54,7 +54,7 @@ impl LiveBytes {
                 live.by_class[live.classes[number] as usize] += parts * buffer.ty.bytes();
             }
         }
-        live.note(0);
+        live.note(&ByClass::default());
         live
     }
 
@@ -68,7 +68,7 @@ impl LiveBytes {
         }
         self.parts[buffer] += 1;
         self.by_class[self.classes[buffer] as usize] += entry.ty.bytes();
-        self.note(0);
+        self.note(&ByClass::default());
         true
     }
 
@@ -95,7 +95,7 @@ impl LiveBytes {
     }
 
     /// Makes what a piece writes. Gives the bytes while it runs.
-    pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, bytes: usize) -> usize {
+    pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, temporaries: &ByClass) -> usize {
         let mut made = FxHashSet::default();
         for &buffer in &piece.writes {
             if made.insert(buffer) {
@@ -103,17 +103,17 @@ impl LiveBytes {
             }
         }
         // The update works on a parameter at a time, in place.
-        let bytes = if piece.kind == PieceKind::Update { 0 } else { bytes };
-        self.note(bytes);
-        self.bytes() + bytes
+        let temporaries = if piece.kind == PieceKind::Update { &ByClass::default() } else { temporaries };
+        self.note(temporaries)
     }
 
-    fn note(&mut self, temporary_bytes: usize) {
+    fn note(&mut self, temporaries: &ByClass) -> usize {
         let mut by_class = self.by_class;
-        by_class[Class::Temporaries as usize] += temporary_bytes;
+        by_class.iter_mut().zip(temporaries).for_each(|(live, temporary)| *live += temporary);
         let bytes = by_class.iter().sum();
         if bytes > self.memory.peak_bytes {
             self.memory = StageMemory { peak_bytes: bytes, by_class };
         }
+        bytes
     }
 }
