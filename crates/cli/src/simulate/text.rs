@@ -13,9 +13,11 @@ const COLLECTIVES: usize = 5;
 
 impl Summary<'_> {
     pub(super) fn to_text(&self, width: usize) -> String {
-        let parts =
-            [self.verdict(), self.setting(), self.speed(), self.time(width), self.memory(width), self.stages(width)];
-        parts.concat() + &self.dearest(width) + &self.notes(width)
+        let first = self.verdict() + &paragraph(&self.setting(), "", "  ", width) + &self.speed();
+        first
+            + &[self.time(width), self.memory(width), self.stages(width)].concat()
+            + &self.dearest(width)
+            + &self.notes(width)
     }
 
     fn verdict(&self) -> String {
@@ -45,7 +47,7 @@ impl Summary<'_> {
             }
         };
         let (cluster, engine) = (&self.simulation.cluster.name, self.simulation.engine.name);
-        format!("{} on {cluster} by {engine}: {laid_out}\n", self.name)
+        format!("{} on {cluster} by {engine}: {laid_out}", self.name)
     }
 
     fn speed(&self) -> String {

@@ -21,15 +21,13 @@ const WEIGHTS: PieceKind = PieceKind::Weights;
 /// A chain of so many products of the same size.
 fn products(count: usize) -> Arc<Program> {
     let ty = "tensor<512x512xf32>";
-    let product = |number: usize| {
-        format!(
-            "  %{number} = stablehlo.dot_general %{}, %w, contracting_dims = [1] x [0] : ({ty}, {ty}) -> {ty}\n",
-            number - 1
-        )
-    };
-    let lines: String = (1..=count).map(product).collect();
-    let text = format!("func.func @main(%0: {ty}, %w: {ty}) -> {ty} {{\n{lines}  return %{count} : {ty}\n}}\n");
-    let text = text.replace("%0", "%x");
+    let mut text = format!("func.func @main(%v0: {ty}, %w: {ty}) -> {ty} {{\n");
+    for number in 1..=count {
+        let before = number - 1;
+        let operands = format!("%v{before}, %w, contracting_dims = [1] x [0]");
+        text += &format!("  %v{number} = stablehlo.dot_general {operands} : ({ty}, {ty}) -> {ty}\n");
+    }
+    text += &format!("  return %v{count} : {ty}\n}}\n");
     Arc::new(import(&text.as_str().into()).program.unwrap_or_else(|| panic!("cannot read\n{text}")))
 }
 
