@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use meshwright::cluster::Cluster;
+use meshwright::models::Model as BuiltIn;
 use meshwright::shard::{Axis, Mesh};
 use meshwright::simulate::Engine;
 use serde_json::{Map, Value, json};
@@ -51,10 +52,12 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let combinations = combinations(&arguments.vary)?;
     let engine = arguments.run.engine()?;
     let cluster = cluster::load(&arguments.run.cluster)?;
+    check(arguments, &cluster, &combinations[0])?;
     let schedule = Schedule::load(&arguments.model, &arguments.run.schedule)?;
-    let mut sweep = Sweep { arguments, engine, cluster, schedule, steps: Vec::new() };
-    sweep.check(&combinations)?;
-    let rows: Vec<Row> = combinations.into_iter().map(|choices| sweep.row(choices)).collect::<Result<_, Error>>()?;
+    let mesh = schedule.mesh.clone();
+    let mut sweep =
+        Sweep { preset: model::preset(&arguments.model)?, engine, cluster, mesh, schedule, laid_out: Vec::new() };
+    let rows: Vec<Row> = combinations.into_iter().map(|choices| sweep.row(choices)).collect();
     if arguments.json {
         let runs: Vec<Value> = rows.iter().map(Row::to_json).collect();
         output::print_json(&json!({ "runs": runs, "seconds": started.elapsed().as_secs_f64() }))?;
@@ -64,13 +67,38 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     Ok(Answer::Yes)
 }
 
-struct Sweep<'a> {
-    arguments: &'a Arguments,
+/// Refuses what can be changed in no combination. All have the same keys.
+fn check(arguments: &Arguments, cluster: &Cluster, choices: &[Choice]) -> Result<(), Error> {
+    let varies = |key: Key| choices.iter().any(|choice| choice.key == key);
+    if varies(Key::Batch) && model::preset(&arguments.model)?.is_none() {
+        let name = arguments.model.model.display();
+        return Err(Error::new(format!("`{name}` is a file, whose batch is what it is"))
+            .hint("`--vary batch=…` changes a preset; `meshwright models` lists them"));
+    }
+    if varies(Key::Devices) && cluster.nodes.len() != 1 {
+        return Err(Error::new(format!("`{}` has nodes that differ", cluster.name))
+            .hint("`--vary devices=…` changes how many nodes there are of one kind"));
+    }
+    Ok(())
+}
+
+struct Sweep {
+    /// The model, where its batch can be changed.
+    preset: Option<BuiltIn>,
     engine: &'static Engine,
+    /// What is given; both change from row to row.
     cluster: Cluster,
+    mesh: Mesh,
+    /// The model and the mesh that were laid out last.
     schedule: Schedule,
-    /// What was laid out, by batch and mesh, and why the rest could not be.
-    steps: Vec<((Option<usize>, String), Result<Step, String>)>,
+    laid_out: Vec<LaidOut>,
+}
+
+/// A model laid out, or why it could not be.
+struct LaidOut {
+    batch: Option<usize>,
+    mesh: String,
+    step: Result<Step, String>,
 }
 
 /// A combination, and what becomes of it.
@@ -88,84 +116,53 @@ struct Outcome {
     fits: bool,
 }
 
-impl Sweep<'_> {
-    /// Refuses what can be changed in no combination.
-    fn check(&self, combinations: &[Vec<Choice>]) -> Result<(), Error> {
-        let varies = |key: Key| combinations.iter().flatten().any(|choice| choice.key == key);
-        if varies(Key::Batch) && model::preset(&self.arguments.model)?.is_none() {
-            let name = self.arguments.model.model.display();
-            return Err(Error::new(format!("`{name}` is a file, whose batch is what it is"))
-                .hint("`--vary batch=…` changes a preset; `meshwright models` lists them"));
-        }
-        if varies(Key::Devices) && self.cluster.nodes.len() != 1 {
-            return Err(Error::new(format!("`{}` has nodes that differ", self.cluster.name))
-                .hint("`--vary devices=…` changes how many nodes there are of one kind"));
-        }
-        Ok(())
+impl Sweep {
+    fn row(&mut self, choices: Vec<Choice>) -> Row {
+        let outcome = self.outcome(&choices);
+        Row { choices, outcome }
     }
 
-    fn row(&mut self, choices: Vec<Choice>) -> Result<Row, Error> {
+    fn outcome(&mut self, choices: &[Choice]) -> Result<Outcome, String> {
         let value = |key: Key| choices.iter().find(|choice| choice.key == key).map(|choice| choice.value);
         let whole = |key: Key| value(key).map(|number| number as usize);
         let cluster = changed(&self.cluster, whole(Key::Memory), whole(Key::Devices), value(Key::Bandwidth));
+        let stages = self.schedule.stage_count();
         let mesh = match whole(Key::Devices) {
-            Some(devices) => scaled(&self.schedule.mesh, devices, self.schedule.stage_count()),
-            None => Ok(self.schedule.mesh.clone()),
+            Some(devices) => scaled(&self.mesh, devices, stages)?,
+            None => self.mesh.clone(),
         };
-        let outcome = match mesh {
-            Ok(mesh) => self.outcome(whole(Key::Batch), mesh, &cluster)?,
-            Err(reason) => Err(reason),
-        };
-        Ok(Row { choices, outcome })
-    }
-
-    /// The error is of the command; a reason is of the combination.
-    fn outcome(
-        &mut self,
-        batch: Option<usize>,
-        mesh: Mesh,
-        cluster: &Cluster,
-    ) -> Result<Result<Outcome, String>, Error> {
-        if let Err((reason, _)) = check_devices(mesh.devices() * self.schedule.stage_count(), cluster) {
-            return Ok(Err(reason));
-        }
-        let number = self.step(batch, mesh)?;
-        let step = match &self.steps[number].1 {
-            Ok(step) => step,
-            Err(reason) => return Ok(Err(reason.clone())),
-        };
-        let simulation = Simulation::new(step, cluster, self.engine);
-        Ok(Ok(Outcome {
+        check_devices(mesh.devices() * stages, &cluster).map_err(|(reason, _)| reason)?;
+        let engine = self.engine;
+        let simulation = Simulation::new(self.step(whole(Key::Batch), mesh)?, &cluster, engine);
+        Ok(Outcome {
             step_seconds: simulation.timeline.step_seconds,
             throughput: simulation.throughput(),
             mfu: simulation.mfu,
             peak_bytes: simulation.memory().peak_bytes,
             memory_limit: simulation.memory_limit(),
             fits: simulation.fits(),
-        }))
+        })
     }
 
-    /// Lays the model out, once for all combinations that differ in the cluster alone.
-    fn step(&mut self, batch: Option<usize>, mesh: Mesh) -> Result<usize, Error> {
-        let key = (batch, mesh.to_string());
-        if let Some(known) = self.steps.iter().position(|(other, _)| *other == key) {
-            return Ok(known);
+    /// The model laid out, once for all combinations that differ in the cluster alone.
+    fn step(&mut self, batch: Option<usize>, mesh: Mesh) -> Result<&Step, String> {
+        let name = mesh.to_string();
+        let known = self.laid_out.iter().position(|known| known.batch == batch && known.mesh == name);
+        let number = known.unwrap_or_else(|| {
+            let step = self.lay_out(batch, mesh);
+            self.laid_out.push(LaidOut { batch, mesh: name, step });
+            self.laid_out.len() - 1
+        });
+        self.laid_out[number].step.as_ref().map_err(Clone::clone)
+    }
+
+    fn lay_out(&mut self, batch: Option<usize>, mesh: Mesh) -> Result<Step, String> {
+        if let (Some(batch), Some(preset)) = (batch, &mut self.preset) {
+            preset.set("batch", &batch.to_string())?;
+            self.schedule.model = Model { program: preset.build()?, warnings: Vec::new() };
         }
         self.schedule.mesh = mesh;
-        let step = match self.set_batch(batch)? {
-            Ok(()) => {
-                Step::new(&self.schedule, self.engine).map_err(|error| format!("{}: {}", error.tactic, error.message))
-            }
-            Err(reason) => Err(reason),
-        };
-        self.steps.push((key, step));
-        Ok(self.steps.len() - 1)
-    }
-
-    fn set_batch(&mut self, batch: Option<usize>) -> Result<Result<(), String>, Error> {
-        let (Some(batch), Some(mut preset)) = (batch, model::preset(&self.arguments.model)?) else { return Ok(Ok(())) };
-        let built = preset.set("batch", &batch.to_string()).and_then(|()| preset.build());
-        Ok(built.map(|program| self.schedule.model = Model { program, warnings: Vec::new() }))
+        Step::new(&self.schedule, self.engine).map_err(|error| format!("{}: {}", error.tactic, error.message))
     }
 }
 
@@ -211,7 +208,7 @@ fn to_text(rows: &[Row], width: usize) -> String {
     let columns = heading.len();
     let mut table = Table::new(&heading).ending_in_prose();
     for row in rows {
-        let mut cells: Vec<String> = row.choices.iter().map(Choice::show).collect();
+        let mut cells: Vec<String> = row.choices.iter().copied().map(Choice::show).collect();
         match &row.outcome {
             Ok(outcome) => {
                 cells.push(duration(outcome.step_seconds));

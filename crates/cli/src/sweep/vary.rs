@@ -32,7 +32,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub(super) fn show(&self) -> String {
+    pub(super) fn show(self) -> String {
         match self.key {
             Key::Memory => size(self.value as usize),
             Key::Batch | Key::Devices => count(self.value as usize),
@@ -40,7 +40,7 @@ impl Choice {
         }
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(super) fn to_json(self) -> Value {
         match self.key {
             Key::Memory | Key::Batch | Key::Devices => json!(self.value as usize),
             Key::Bandwidth => json!(self.value),

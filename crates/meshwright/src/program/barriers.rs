@@ -7,7 +7,7 @@ impl Program {
     /// once. Behind a barrier, weights would be cast and gathered again in every trip of a loop over time.
     pub(crate) fn free_arguments(&self) -> Program {
         let is_held = |op: &OpId| matches!(self.ops[*op].op, Op::OptimizationBarrier);
-        if !self.body().ops.iter().any(|op| is_held(op)) {
+        if !self.body().ops.iter().any(is_held) {
             return self.clone();
         }
         let mut is_argument = vec![false; self.values.len()];

@@ -12,7 +12,7 @@ pub(super) fn combine(kernels: &[Kernel], bucket_bytes: usize) -> Vec<Kernel> {
     let first_readers = first_readers(kernels);
     // For each kernel, the one that it becomes part of.
     let mut becomes: Vec<usize> = (0..kernels.len()).collect();
-    let mut open: FxHashMap<(Collective, &[(usize, usize)]), Bucket> = FxHashMap::default();
+    let mut open: FxHashMap<Meeting<'_>, Bucket> = FxHashMap::default();
     for (index, kernel) in kernels.iter().enumerate() {
         let Task::Collective { collective, pieces, bytes } = &kernel.task else { continue };
         let is_summed = matches!(collective, Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather);
@@ -30,6 +30,9 @@ pub(super) fn combine(kernels: &[Kernel], bucket_bytes: usize) -> Vec<Kernel> {
     }
     rewrite(kernels, &becomes)
 }
+
+/// What collectives must have in common: their kind, and the levels of their group.
+type Meeting<'k> = (Collective, &'k [(usize, usize)]);
 
 struct Bucket {
     members: Vec<usize>,
