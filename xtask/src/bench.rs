@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the importer beside jaxlib's parser and partitioning beside Shardy's propagation,
-//! on the same texts in the same run; the profiler beside PyTorch, and beside what XLA and PyTorch said; and the
-//! solver beside what is known of instances of the contest.
+//! on the same texts in the same run; the profiler beside PyTorch, and beside what XLA and PyTorch said; the
+//! simulator; and the solver beside what is known of instances of the contest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,20 @@ pub(crate) fn run() -> Result<()> {
     }
     partition(&python, &folder.join("with locations.mlir"))?;
     profiler()?;
+    simulator()?;
     solver()
+}
+
+/// How long a pipeline of GPT-3 takes to prepare, and to simulate once it is.
+fn simulator() -> Result<()> {
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--package", "meshwright", "--bench", "simulate"]);
+    let line = output(&mut command)?;
+    let numbers: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let [prepare, simulate] = numbers[..] else { bail!("expected two numbers, got `{line}`") };
+    println!("\n{:<40}{:>12}{:>12}", "simulating", "prepare", "simulate");
+    println!("{:<40}{:>9.1} ms{:>9.1} ms", "gpt-175b, 12 stages, 64 microbatches", prepare * 1e3, simulate * 1e3);
+    Ok(())
 }
 
 /// How long the contest let solvers search, by the letter of the instance, and what is known of each: the

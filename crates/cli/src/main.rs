@@ -8,7 +8,9 @@ mod partition;
 mod print;
 mod profile;
 mod run;
+mod simulate;
 mod solve;
+mod sweep;
 mod validate;
 mod verify;
 
@@ -52,7 +54,9 @@ enum Command {
     Print(print::Arguments),
     Profile(profile::Arguments),
     Run(run::Arguments),
+    Simulate(simulate::Arguments),
     Solve(solve::Arguments),
+    Sweep(sweep::Arguments),
     Validate(validate::Arguments),
     Verify(verify::Arguments),
 }
@@ -65,6 +69,8 @@ Examples:
   meshwright print step.mlir | less      read it, inlined and cleaned
   meshwright partition gpt-2.6b --mesh data=8 --tactics zero.toml
                                          cut it, and see what that costs
+  meshwright simulate gpt-2.6b --cluster 8xh100 --mesh data=8 --tactics zero.toml
+                                         how fast that runs, and whether it fits
 
 Exit codes: 0 success, 1 the answer is no, 2 bad input or usage.";
 
@@ -82,7 +88,9 @@ fn main() -> ExitCode {
         Command::Print(arguments) => print::execute(&arguments),
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
+        Command::Simulate(arguments) => simulate::execute(&arguments),
         Command::Solve(arguments) => solve::execute(&arguments),
+        Command::Sweep(arguments) => sweep::execute(&arguments),
         Command::Validate(arguments) => validate::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
     })

@@ -1,5 +1,6 @@
 //! What things are called and where they are, for messages.
 
+use meshwright::profile::module_path;
 use meshwright::program::{Location, LocationId, OpId, Program, Type};
 
 /// Where an op came from, as far as it is known: `step.py:12:3` or its scope, in backticks.
@@ -16,6 +17,17 @@ pub(crate) fn location(program: &Program, op: OpId) -> Option<String> {
 
 fn position(location: &Location) -> Option<String> {
     (!location.file.is_empty()).then(|| format!("{}:{}:{}", location.file, location.line, location.column))
+}
+
+/// The modules around an op, such as `layers.0.attn`.
+pub(crate) fn module_of(program: &Program, op: OpId) -> Option<String> {
+    let modules = module_path(&program.locations[program.ops[op].location]);
+    (!modules.is_empty()).then(|| modules.join("."))
+}
+
+/// The modules around an op, or else where it came from.
+pub(crate) fn op_place(program: &Program, op: OpId) -> Option<String> {
+    module_of(program, op).or_else(|| location(program, op))
 }
 
 /// The name of an op without its dialect.

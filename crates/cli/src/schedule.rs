@@ -9,7 +9,7 @@ use meshwright::lower::estimate;
 use meshwright::pipeline::{Pipelined, pipeline};
 use meshwright::program::{Op, Program};
 use meshwright::shard::Mesh;
-use meshwright::tactics::{self, Action, Partitioned, Tactic, TacticError};
+use meshwright::tactics::{self, Action, Partitioned, StageCut, Tactic, TacticError};
 
 use crate::diagnostics;
 use crate::error::Error;
@@ -70,16 +70,41 @@ impl Schedule {
         actions.any(|action| matches!(action, Action::Stages(_)))
     }
 
+    /// How many stages the model is cut into.
+    pub(crate) fn stage_count(&self) -> usize {
+        let actions = self.file.tactics.iter().flat_map(|tactic| &tactic.actions);
+        let stages = actions.filter_map(|action| match action {
+            Action::Stages(stages) => Some(match &stages.cut {
+                StageCut::Even(count) => *count,
+                StageCut::Scopes(scopes) => scopes.len() / stages.chunks.max(1),
+            }),
+            _ => None,
+        });
+        stages.max().unwrap_or(1).max(1)
+    }
+
     /// Applies the tactics in order and cuts the model into stages.
     pub(crate) fn pipeline(&self) -> Result<Pipelined, Error> {
-        let program = &self.model.program;
-        pipeline(program, &self.mesh, &self.file.tactics, &estimate).map_err(|error| self.file.refuse(&error))
+        self.try_pipeline().map_err(|error| self.refuse(&error))
     }
 
     /// Applies the tactics in order and lowers the program.
     pub(crate) fn partition(&self) -> Result<Partitioned, Error> {
-        let program = &self.model.program;
-        tactics::partition(program, &self.mesh, &self.file.tactics, &estimate).map_err(|error| self.file.refuse(&error))
+        self.try_partition().map_err(|error| self.refuse(&error))
+    }
+
+    /// The same for those who do not end where a tactic cannot be applied.
+    pub(crate) fn try_pipeline(&self) -> Result<Pipelined, TacticError> {
+        pipeline(&self.model.program, &self.mesh, &self.file.tactics, &estimate)
+    }
+
+    pub(crate) fn try_partition(&self) -> Result<Partitioned, TacticError> {
+        tactics::partition(&self.model.program, &self.mesh, &self.file.tactics, &estimate)
+    }
+
+    /// Tells what is wrong with a tactic.
+    pub(crate) fn refuse(&self, error: &TacticError) -> Error {
+        self.file.refuse(error)
     }
 }
 

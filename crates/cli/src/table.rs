@@ -163,6 +163,11 @@ pub(crate) fn flops(operations: f64) -> String {
     format!("{value:.decimals$} {}", units[unit])
 }
 
+/// A part of a whole: `12.5%`.
+pub(crate) fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.1}%", 100.0 * part / whole) } else { String::new() }
+}
+
 /// Words in lines no longer than `width`, where words allow.
 pub(crate) fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> String {
     let mut text = String::new();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use meshwright::profile::{Buffer, Class, Holds};
 use meshwright::program::{OpId, Program, Type};
 
-use super::{Summary, module_of, op_place};
+use super::Summary;
 use crate::names::collapse;
-use crate::place::{op_name, short_type};
+use crate::place::{module_of, op_name, op_place, short_type};
 
 /// Buffers that differ in the number of their layer only.
 #[derive(Debug)]

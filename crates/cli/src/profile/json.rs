@@ -4,8 +4,8 @@ use meshwright::profile::{Buffer, Holds, MemoryModel, Module};
 use meshwright::program::{OpId, Phase};
 use serde_json::{Map, Value, json};
 
-use super::{PHASES, Summary, module_of, phase_name, present};
-use crate::place::{location, op_name};
+use super::{PHASES, Summary, phase_name, present};
+use crate::place::{location, module_of, op_name};
 
 /// Points of the timeline, at most.
 const POINTS: usize = 200;

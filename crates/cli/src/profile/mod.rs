@@ -11,13 +11,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use meshwright::profile::{ByClass, Class, Holds, MemoryModel, Profile, module_path, profile};
-use meshwright::program::{OpId, Phase, Program};
+use meshwright::profile::{ByClass, Class, Holds, MemoryModel, Profile, profile};
+use meshwright::program::{Phase, Program};
 
 use crate::error::{Answer, Error};
 use crate::model::{self, ModelArguments};
 use crate::output;
-use crate::place::location;
 use crate::schedule::{Schedule, ScheduleArguments};
 use crate::table::terminal_width;
 use crate::tensors::names;
@@ -219,17 +218,6 @@ fn phase_name(phase: Phase) -> &'static str {
         Phase::Backward => "backward",
         Phase::Update => "update",
     }
-}
-
-/// The modules around an op, such as `layers.0.attn`.
-fn module_of(program: &Program, op: OpId) -> Option<String> {
-    let modules = module_path(&program.locations[program.ops[op].location]);
-    (!modules.is_empty()).then(|| modules.join("."))
-}
-
-/// The modules around an op, or else where it came from.
-fn op_place(program: &Program, op: OpId) -> Option<String> {
-    module_of(program, op).or_else(|| location(program, op))
 }
 
 /// The classes in which there is something, with their bytes.

@@ -6,9 +6,9 @@ use meshwright::program::Phase;
 
 use super::chart::{Chart, MARGIN};
 use super::tree::{Row, Spread, rows};
-use super::{PHASES, Summary, op_place, phase_name, present};
-use crate::place::op_name;
-use crate::table::{Table, bar, count, counted, flops, paragraph, size};
+use super::{PHASES, Summary, phase_name, present};
+use crate::place::{op_name, op_place};
+use crate::table::{Table, bar, count, counted, flops, paragraph, share, size};
 
 /// Columns from which there is room for pictures in tables.
 const PICTURES: usize = 60;
@@ -186,10 +186,6 @@ fn shown(spread: Spread, number: impl Fn(f64) -> String) -> String {
         (Some((short, left)), Some((_, right))) if left == right => format!("{short}–{most}"),
         _ => format!("{least}–{most}"),
     }
-}
-
-fn share(part: f64, whole: f64) -> String {
-    if whole > 0.0 { format!("{:.1}%", 100.0 * part / whole) } else { String::new() }
 }
 
 /// Which steps a column of the picture stands for: several, or one that takes several columns.

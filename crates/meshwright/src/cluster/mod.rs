@@ -22,6 +22,7 @@ pub(crate) use fit::{check_seconds, descend, log_error, rounded};
 pub use group::{Group, Span};
 pub use links::{LINKS, Link, Wiring};
 pub use parse::parse;
+pub use quantity::parse_bytes;
 
 /// Nodes of devices, and what is between the nodes.
 #[derive(Clone, Debug, PartialEq)]

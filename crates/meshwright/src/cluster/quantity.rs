@@ -47,6 +47,15 @@ const UNITS: &[(Unit, &str, f64)] = &[
     (Unit::Seconds, "s", 1.0),
 ];
 
+/// A number of bytes such as `14GiB`, or what is wrong and what to do about it.
+pub fn parse_bytes(text: &str) -> Result<usize, (String, String)> {
+    let quantity = match text.parse() {
+        Ok(number) => Quantity::Number(number),
+        Err(_) => Quantity::Text(text.to_owned()),
+    };
+    quantity.read(Unit::Bytes).map(|bytes| bytes.round() as usize)
+}
+
 impl Quantity {
     /// The number in base units, or what is wrong and what to do about it.
     pub(super) fn read(&self, unit: Unit) -> Result<f64, (String, String)> {

@@ -152,7 +152,13 @@ impl Memory {
 
     /// The most bytes besides arguments and results.
     pub fn temporary_bytes(&self) -> usize {
-        largest(&self.over_time(Buffer::is_temporary), |_| true)
+        self.temporary_classes().iter().sum()
+    }
+
+    /// The same by class.
+    pub fn temporary_classes(&self) -> ByClass {
+        let timeline = self.over_time(Buffer::is_temporary);
+        timeline.into_iter().max_by_key(|classes| classes.iter().sum::<usize>()).unwrap_or_default()
     }
 
     /// The most bytes besides arguments until the backward pass is over: activations, gradients, scratch.

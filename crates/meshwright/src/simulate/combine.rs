@@ -84,3 +84,65 @@ fn rewrite(kernels: &[Kernel], becomes: &[usize]) -> Vec<Kernel> {
     }
     combined
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::OpId;
+
+    fn kernel(task: Task, after: &[u32]) -> Kernel {
+        Kernel { op: OpId(0), task, after: after.iter().copied().collect(), bytes: 0.0 }
+    }
+
+    fn collective(collective: Collective, devices: usize, after: &[u32]) -> Kernel {
+        let pieces = SmallVec::from_slice(&[(devices, 1)]);
+        kernel(Task::Collective { collective, pieces, bytes: 10 }, after)
+    }
+
+    fn sum(after: &[u32]) -> Kernel {
+        collective(Collective::AllReduce, 4, after)
+    }
+
+    fn chain(after: &[u32]) -> Kernel {
+        kernel(Task::Chain, after)
+    }
+
+    /// What is left of kernels: bytes of collectives, nothing of others, and what each waits for.
+    #[track_caller]
+    fn check(kernels: &[Kernel], bucket_bytes: usize, expected: &[(usize, &[u32])]) {
+        let combined = combine(kernels, bucket_bytes);
+        let bytes = |kernel: &Kernel| match &kernel.task {
+            Task::Collective { bytes, .. } => *bytes,
+            _ => 0,
+        };
+        let found: Vec<(usize, &[u32])> = combined.iter().map(|kernel| (bytes(kernel), &*kernel.after)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn sums_that_nobody_reads_in_between_become_one() {
+        let list = [chain(&[]), sum(&[0]), chain(&[]), sum(&[2]), chain(&[1, 3])];
+        check(&list, 100, &[(0, &[]), (0, &[]), (20, &[0, 1]), (0, &[2])]);
+    }
+
+    #[test]
+    fn a_sum_that_is_read_before_the_next_stays_apart() {
+        let list = [sum(&[]), chain(&[0]), sum(&[1]), chain(&[2])];
+        check(&list, 100, &[(10, &[]), (0, &[0]), (10, &[1]), (0, &[2])]);
+    }
+
+    #[test]
+    fn a_bucket_holds_so_many_bytes() {
+        let list = [sum(&[]), sum(&[]), sum(&[]), chain(&[0, 1, 2])];
+        check(&list, 20, &[(20, &[]), (10, &[]), (0, &[0, 1])]);
+        check(&list, 5, &[(10, &[]), (10, &[]), (10, &[]), (0, &[0, 1, 2])]);
+    }
+
+    #[test]
+    fn other_kinds_and_other_groups_stay_apart() {
+        let list = [sum(&[]), collective(Collective::ReduceScatter, 4, &[]), collective(Collective::AllReduce, 2, &[])];
+        check(&list, 100, &[(10, &[]), (10, &[]), (10, &[])]);
+        let exchange = || collective(Collective::AllToAll, 4, &[]);
+        check(&[exchange(), exchange()], 100, &[(10, &[]), (10, &[])]);
+    }
+}

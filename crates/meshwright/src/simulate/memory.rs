@@ -16,8 +16,8 @@ pub struct StageMemory {
 }
 
 /// Bytes that a piece needs while it runs, besides what it reads and leaves.
-pub(super) fn piece_memory(program: &Program, memory_model: MemoryModel) -> usize {
-    profile(program, memory_model).memory.temporary_bytes()
+pub(super) fn piece_memory(program: &Program, memory_model: MemoryModel) -> ByClass {
+    profile(program, memory_model).memory.temporary_classes()
 }
 
 /// The bytes of a stage at a point of its list.
@@ -65,7 +65,7 @@ impl LiveBytes {
                 live.by_class[live.classes[number] as usize] += parts * live.bytes[number];
             }
         }
-        live.note(0);
+        live.note(&ByClass::default());
         live
     }
 
@@ -79,7 +79,7 @@ impl LiveBytes {
         }
         self.parts[buffer] += 1;
         self.by_class[self.classes[buffer] as usize] += self.bytes[buffer];
-        self.note(0);
+        self.note(&ByClass::default());
         true
     }
 
@@ -106,7 +106,7 @@ impl LiveBytes {
     }
 
     /// Makes what a piece writes. Gives the bytes while it runs.
-    pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, bytes: usize) -> usize {
+    pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, temporaries: &ByClass) -> usize {
         let mut made = FxHashSet::default();
         for &buffer in &piece.writes {
             if made.insert(buffer) {
@@ -114,20 +114,20 @@ impl LiveBytes {
             }
         }
         // The update works on a parameter at a time, in place.
-        let bytes = if piece.kind == PieceKind::Update { 0 } else { bytes };
-        self.note(bytes);
-        self.bytes() + bytes
+        let temporaries = if piece.kind == PieceKind::Update { &ByClass::default() } else { temporaries };
+        self.note(temporaries)
     }
 
-    fn note(&mut self, temporary_bytes: usize) {
+    fn note(&mut self, temporaries: &ByClass) -> usize {
         let mut by_class = self.by_class;
-        by_class[Class::Temporaries as usize] += temporary_bytes;
+        by_class.iter_mut().zip(temporaries).for_each(|(live, temporary)| *live += temporary);
         let lost = (self.fragmentation * by_class.iter().sum::<usize>() as f64) as usize;
         by_class[Class::Temporaries as usize] += lost + self.reserved_bytes;
         let bytes = by_class.iter().sum();
         if bytes > self.memory.peak_bytes {
             self.memory = StageMemory { peak_bytes: bytes, by_class };
         }
+        bytes
     }
 }
 

@@ -10,6 +10,7 @@ use super::kernels::{Kernel, Task, kernels};
 use super::memory::piece_memory;
 use crate::lower::LocalProgram;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
+use crate::profile::{ByClass, Class};
 use crate::program::{ArgumentClass, ValueId};
 
 /// A step that can be simulated.
@@ -28,7 +29,7 @@ pub(super) struct PreparedProgram {
     /// With collectives combined as the engine does.
     pub(super) kernels: Vec<Kernel>,
     /// What it needs besides what it reads and leaves.
-    pub(super) memory_bytes: usize,
+    pub(super) memory: ByClass,
 }
 
 impl Prepared {
@@ -39,9 +40,15 @@ impl Prepared {
         let mut program_of = Vec::with_capacity(pipeline.pieces.len());
         for piece in &pipeline.pieces {
             let number = *known.entry(Arc::as_ptr(&piece.program) as usize).or_insert_with(|| {
-                let memory_bytes = piece_memory(&piece.program, engine.memory_model);
+                let mut memory = piece_memory(&piece.program, engine.memory_model);
+                if pipeline.pieces.len() > 1 {
+                    // Only a whole step tells by itself what its values are for.
+                    let bytes = memory.iter().sum();
+                    memory = ByClass::default();
+                    memory[Class::Temporaries as usize] = bytes;
+                }
                 let kernels = combine(&kernels(&piece.program), engine.bucket_bytes);
-                programs.push(PreparedProgram { kernels, memory_bytes });
+                programs.push(PreparedProgram { kernels, memory });
                 programs.len() - 1
             });
             program_of.push(number);

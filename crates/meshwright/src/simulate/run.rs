@@ -101,6 +101,8 @@ impl<'r> Streams<'r> {
 
     fn finish(mut self) -> Run {
         let device = self.compute.max(self.communication).max(0.0);
+        // What runs next waits for the last collective.
+        self.run.exposed_seconds += device - self.compute;
         // Neither is ahead of the other all the time, so that the shorter is not hidden whole. Runs of models of
         // few and many tokens that take as long as this are in docs/concepts/accuracy.md.
         self.run.seconds = device.hypot(self.host);
@@ -114,14 +116,7 @@ impl<'r> Streams<'r> {
         // Gathered weights, each with when it was last used.
         let mut gathered: Vec<(usize, f64)> = Vec::new();
         for (index, kernel) in kernels.iter().enumerate() {
-            let (mut compute_ready, mut ready_at) = (ready, ready);
-            for &maker in &kernel.after {
-                let end = ends[maker as usize];
-                ready_at = ready_at.max(end);
-                if !matches!(kernels[maker as usize].task, Task::Collective { .. }) {
-                    compute_ready = compute_ready.max(end);
-                }
-            }
+            let mut ready_at = kernel.after.iter().map(|&maker| ends[maker as usize]).fold(ready, f64::max);
             self.host += self.runner.engine.dispatch_seconds;
             ends[index] = match &kernel.task {
                 Task::Collective { collective, pieces, bytes } => {
@@ -144,7 +139,7 @@ impl<'r> Streams<'r> {
                 }
                 Task::Loop { body, trips } => self.repeat(kernel.op, body, *trips, ready_at),
                 Task::Branch(branches) => self.longest(branches, ready_at),
-                Task::Chain | Task::Products(_) | Task::Attention(_) => self.kernel(kernel, compute_ready, ready_at),
+                Task::Chain | Task::Products(_) | Task::Attention(_) => self.kernel(kernel, ready_at),
             };
             for (weight, used) in gathered.iter_mut().rev().take(8) {
                 if kernel.after.contains(&(*weight as u32)) {
@@ -155,11 +150,11 @@ impl<'r> Streams<'r> {
         ends.iter().copied().fold(ready, f64::max)
     }
 
-    fn kernel(&mut self, kernel: &Kernel, compute_ready: f64, ready: f64) -> f64 {
+    /// Kernels run one after the other, so that what they wait for beyond that is collectives.
+    fn kernel(&mut self, kernel: &Kernel, ready: f64) -> f64 {
         let seconds = kernel_seconds(self.runner.device, self.runner.engine, kernel);
-        let could = self.compute.max(compute_ready);
-        let start = could.max(ready);
-        self.run.exposed_seconds += start - could;
+        let start = self.compute.max(ready);
+        self.run.exposed_seconds += start - self.compute;
         // A collective that goes on beside it takes part of the memory's rate and of the processors.
         let beside = (self.communication - start).clamp(0.0, seconds);
         let end = start + seconds + self.runner.engine.contention * beside;
@@ -217,6 +212,7 @@ impl<'r> Streams<'r> {
             before = self.state();
             end = self.list(body, end);
             // What a trip gives on is needed by the next.
+            self.run.exposed_seconds += (end - self.compute).max(0.0);
             self.compute = self.compute.max(end);
         }
         let run_until = self.compute;

@@ -18,7 +18,8 @@ pub struct Timeline {
     pub flops: f64,
 }
 
-/// What the devices of a stage do; all do the same.
+/// What the devices of a stage do; all do the same. Computing, waiting for communication, waiting for the host and
+/// bubbles are all of the step.
 #[derive(Clone, Debug, Default)]
 pub struct StageTimeline {
     pub compute_seconds: f64,
@@ -90,12 +91,14 @@ pub fn simulate(prepared: &Prepared, cluster: &Cluster, engine: &Engine) -> Time
             break;
         }
     }
-    let step_seconds = stages.iter().map(|stage| stage.now).fold(0.0, f64::max) + engine.step_seconds;
+    let last = stages.iter().map(|stage| stage.now).fold(0.0, f64::max);
+    let step_seconds = last + engine.step_seconds;
     let devices = pipeline.mesh.devices() as f64;
     let mut flops = 0.0;
     let mut timelines = Vec::with_capacity(stages.len());
     for mut stage in stages {
-        stage.timeline.bubble_seconds += step_seconds - stage.now;
+        stage.timeline.bubble_seconds += last - stage.now;
+        stage.timeline.host_seconds += engine.step_seconds;
         flops += stage.timeline.flops * devices;
         timelines.push(stage.timeline);
     }
@@ -195,7 +198,7 @@ impl<'p> Stage<'p> {
         } else {
             costs.run(number, &self.device).clone()
         };
-        let within = self.live.run(self.pipeline, piece, costs.prepared.programs[program].memory_bytes);
+        let within = self.live.run(self.pipeline, piece, &costs.prepared.programs[program].memory);
         self.timeline.usage.push((self.now, within));
         if matches!(piece.kind, PieceKind::Backward | PieceKind::Weights) {
             self.last_backward = run.seconds;

@@ -1,0 +1,119 @@
+//! `meshwright simulate`: how long a step takes on a cluster, what for, and whether it fits.
+
+mod collectives;
+mod json;
+mod step;
+mod text;
+mod trace;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use meshwright::simulate::{ENGINES, Engine, engine};
+
+use crate::cluster;
+use crate::error::{Answer, Error, tell};
+use crate::model::ModelArguments;
+use crate::output::{self, Overwrite};
+use crate::schedule::{Schedule, ScheduleArguments};
+use crate::table::{count, terminal_width};
+
+pub(crate) use step::{Simulation, Step, check_devices};
+pub(crate) use text::rate;
+
+/// Simulate a step on a cluster: how long it takes, what for, and whether it fits
+///
+/// The model is laid out by tactics, as one program or in stages, and what every device runs is put
+/// in time: kernels, collectives beside them, messages between stages. You see whether it fits, the
+/// time of a step and what it goes to, memory at the peak, stages, and the dearest collectives.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    run: RunArguments,
+    /// Write what runs when as trace events, which Perfetto and Chrome open
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+/// What a step runs on, and how.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Cluster such as `4x8xh100` (see `meshwright clusters`), or a TOML file
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: PathBuf,
+    #[command(flatten)]
+    pub(crate) schedule: ScheduleArguments,
+    /// What runs the program on each device
+    #[arg(long, value_name = "ENGINE", default_value = "xla", value_parser = engine_names())]
+    engine: String,
+}
+
+impl RunArguments {
+    pub(crate) fn engine(&self) -> Result<&'static Engine, Error> {
+        engine(&self.engine).ok_or_else(|| Error::new(format!("there is no engine `{}`", self.engine)))
+    }
+}
+
+fn engine_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(ENGINES.iter().map(|engine| engine.name))
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  meshwright simulate gpt-2.6b --cluster 8xh100 --mesh data=8 --tactics zero.toml
+  meshwright simulate llama3-8b --cluster 2x8xa100-80g --mesh data=2,model=4,micro=8@time \\
+    --tactics stages.toml --trace trace.json
+  meshwright simulate step.mlir --cluster 8xh100 --mesh data=8 --tactics zero.toml --json | jq .mfu";
+
+pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    let started = Instant::now();
+    if let Some(path) = &arguments.trace {
+        output::check(path, arguments.overwrite)?;
+    }
+    let engine = arguments.run.engine()?;
+    let cluster = cluster::load(&arguments.run.cluster)?;
+    let schedule = Schedule::load(&arguments.model, &arguments.run.schedule)?;
+    let devices = schedule.mesh.devices() * schedule.stage_count();
+    let spare = check_devices(devices, &cluster).map_err(|(message, hint)| Error::new(message).hint(hint))?;
+    let step = Step::new(&schedule, engine).map_err(|error| schedule.refuse(&error))?;
+    let simulation = Simulation::new(&step, &cluster, engine);
+    let summary = Summary {
+        name: arguments.model.model.display().to_string(),
+        step: &step,
+        simulation: &simulation,
+        notes: spare.into_iter().chain(step.notes.iter().cloned()).collect(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    if let Some(path) = &arguments.trace {
+        let (text, left_out) = trace::trace(&step.prepared, &simulation);
+        output::write(path, text.as_bytes(), arguments.overwrite)?;
+        if left_out > 0 {
+            tell(format_args!("note: the trace leaves {} events out", count(left_out)));
+        }
+    }
+    if arguments.json {
+        output::print_json(&summary.to_json())?;
+    } else {
+        output::print(summary.to_text(terminal_width()).as_bytes())?;
+    }
+    Ok(if simulation.fits() { Answer::Yes } else { Answer::No })
+}
+
+/// Everything there is to tell.
+struct Summary<'a> {
+    name: String,
+    step: &'a Step,
+    simulation: &'a Simulation<'a>,
+    notes: Vec<String>,
+    seconds: f64,
+}

@@ -1,0 +1,254 @@
+//! `meshwright sweep`: a step on many clusters and at many sizes.
+
+mod vary;
+
+use std::time::Instant;
+
+use clap::Args;
+use meshwright::cluster::Cluster;
+use meshwright::models::Model as BuiltIn;
+use meshwright::shard::{Axis, Mesh};
+use meshwright::simulate::Engine;
+use serde_json::{Map, Value, json};
+
+use crate::cluster;
+use crate::error::{Answer, Error};
+use crate::model::{self, Model, ModelArguments};
+use crate::output;
+use crate::schedule::Schedule;
+use crate::simulate::{RunArguments, Simulation, Step, check_devices, rate};
+use crate::table::{Table, count, duration, share, size, terminal_width};
+use vary::{Choice, Key, combinations};
+
+/// Simulate a step for every combination of memory, batch, devices and bandwidth
+///
+/// A row for each combination, in the order in which the values are given, the last key fastest. What
+/// cannot be laid out gets its reason in its row.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    run: RunArguments,
+    /// Values to go through: `memory=40GiB,80GiB` of a device, `batch=256,512` of a preset,
+    /// `devices=8,16` with the first axis of the mesh and the nodes of the cluster, `bandwidth=0.5,1,2`
+    /// times that of all links; may be given for each
+    #[arg(long, value_name = "KEY=LIST", required = true)]
+    vary: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  meshwright sweep gpt-2.6b --cluster 8xh100 --mesh data=8 --tactics zero.toml \\
+    --vary batch=64,128,256 --vary memory=40GiB,80GiB
+  meshwright sweep llama3-8b --cluster 8xh100 --mesh data=8 --tactics zero.toml --vary devices=8,16,32";
+
+pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    let started = Instant::now();
+    let combinations = combinations(&arguments.vary)?;
+    let engine = arguments.run.engine()?;
+    let cluster = cluster::load(&arguments.run.cluster)?;
+    check(arguments, &cluster, &combinations[0])?;
+    let schedule = Schedule::load(&arguments.model, &arguments.run.schedule)?;
+    let mesh = schedule.mesh.clone();
+    let mut sweep =
+        Sweep { preset: model::preset(&arguments.model)?, engine, cluster, mesh, schedule, laid_out: Vec::new() };
+    let rows: Vec<Row> = combinations.into_iter().map(|choices| sweep.row(choices)).collect();
+    if arguments.json {
+        let runs: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        output::print_json(&json!({ "runs": runs, "seconds": started.elapsed().as_secs_f64() }))?;
+    } else {
+        output::print(to_text(&rows, terminal_width()).as_bytes())?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Refuses what can be changed in no combination. All have the same keys.
+fn check(arguments: &Arguments, cluster: &Cluster, choices: &[Choice]) -> Result<(), Error> {
+    let varies = |key: Key| choices.iter().any(|choice| choice.key == key);
+    if varies(Key::Batch) && model::preset(&arguments.model)?.is_none() {
+        let name = arguments.model.model.display();
+        return Err(Error::new(format!("`{name}` is a file, whose batch is what it is"))
+            .hint("`--vary batch=…` changes a preset; `meshwright models` lists them"));
+    }
+    if varies(Key::Devices) && cluster.nodes.len() != 1 {
+        return Err(Error::new(format!("`{}` has nodes that differ", cluster.name))
+            .hint("`--vary devices=…` changes how many nodes there are of one kind"));
+    }
+    Ok(())
+}
+
+struct Sweep {
+    /// The model, where its batch can be changed.
+    preset: Option<BuiltIn>,
+    engine: &'static Engine,
+    /// What is given; both change from row to row.
+    cluster: Cluster,
+    mesh: Mesh,
+    /// The model and the mesh that were laid out last.
+    schedule: Schedule,
+    laid_out: Vec<LaidOut>,
+}
+
+/// A model laid out, or why it could not be.
+struct LaidOut {
+    batch: Option<usize>,
+    mesh: String,
+    step: Result<Step, String>,
+}
+
+/// A combination, and what becomes of it.
+struct Row {
+    choices: Vec<Choice>,
+    outcome: Result<Outcome, String>,
+}
+
+struct Outcome {
+    step_seconds: f64,
+    throughput: Option<(f64, &'static str)>,
+    mfu: f64,
+    peak_bytes: usize,
+    memory_limit: usize,
+    fits: bool,
+}
+
+impl Sweep {
+    fn row(&mut self, choices: Vec<Choice>) -> Row {
+        let outcome = self.outcome(&choices);
+        Row { choices, outcome }
+    }
+
+    fn outcome(&mut self, choices: &[Choice]) -> Result<Outcome, String> {
+        let value = |key: Key| choices.iter().find(|choice| choice.key == key).map(|choice| choice.value);
+        let whole = |key: Key| value(key).map(|number| number as usize);
+        let cluster = changed(&self.cluster, whole(Key::Memory), whole(Key::Devices), value(Key::Bandwidth));
+        let stages = self.schedule.stage_count();
+        let mesh = match whole(Key::Devices) {
+            Some(devices) => scaled(&self.mesh, devices, stages)?,
+            None => self.mesh.clone(),
+        };
+        check_devices(mesh.devices() * stages, &cluster).map_err(|(reason, _)| reason)?;
+        let engine = self.engine;
+        let simulation = Simulation::new(self.step(whole(Key::Batch), mesh)?, &cluster, engine);
+        Ok(Outcome {
+            step_seconds: simulation.timeline.step_seconds,
+            throughput: simulation.throughput(),
+            mfu: simulation.mfu,
+            peak_bytes: simulation.memory().peak_bytes,
+            memory_limit: simulation.memory_limit(),
+            fits: simulation.fits(),
+        })
+    }
+
+    /// The model laid out, once for all combinations that differ in the cluster alone.
+    fn step(&mut self, batch: Option<usize>, mesh: Mesh) -> Result<&Step, String> {
+        let name = mesh.to_string();
+        let known = self.laid_out.iter().position(|known| known.batch == batch && known.mesh == name);
+        let number = known.unwrap_or_else(|| {
+            let step = self.lay_out(batch, mesh);
+            self.laid_out.push(LaidOut { batch, mesh: name, step });
+            self.laid_out.len() - 1
+        });
+        self.laid_out[number].step.as_ref().map_err(Clone::clone)
+    }
+
+    fn lay_out(&mut self, batch: Option<usize>, mesh: Mesh) -> Result<Step, String> {
+        if let (Some(batch), Some(preset)) = (batch, &mut self.preset) {
+            preset.set("batch", &batch.to_string())?;
+            self.schedule.model = Model { program: preset.build()?, warnings: Vec::new() };
+        }
+        self.schedule.mesh = mesh;
+        Step::new(&self.schedule, self.engine).map_err(|error| format!("{}: {}", error.tactic, error.message))
+    }
+}
+
+/// The cluster with devices of another memory, as many nodes as so many devices take, and links so much faster.
+fn changed(cluster: &Cluster, memory: Option<usize>, devices: Option<usize>, bandwidth: Option<f64>) -> Cluster {
+    let mut cluster = cluster.clone();
+    for nodes in &mut cluster.nodes {
+        nodes.device.memory_bytes = memory.unwrap_or(nodes.device.memory_bytes);
+        nodes.count = devices.map_or(nodes.count, |devices| devices.div_ceil(nodes.devices.max(1)));
+        nodes.link.bytes_per_second *= bandwidth.unwrap_or(1.0);
+    }
+    cluster.network.bytes_per_second *= bandwidth.unwrap_or(1.0);
+    cluster
+}
+
+/// The mesh with its first axis of devices so long that all stages have so many devices together.
+fn scaled(mesh: &Mesh, devices: usize, stages: usize) -> Result<Mesh, String> {
+    let Some(first) = mesh.axes.iter().position(|axis| !axis.temporal) else {
+        return Err("the mesh has no axis of devices".to_owned());
+    };
+    let rest = mesh.devices() / mesh.axes[first].size * stages;
+    if devices == 0 || !devices.is_multiple_of(rest) {
+        return Err(format!(
+            "not a multiple of {}, the devices along all but `{}`",
+            count(rest),
+            mesh.axes[first].name
+        ));
+    }
+    let mut axes: Vec<Axis> = mesh.axes.clone();
+    axes[first].size = devices / rest;
+    Mesh::new(axes)
+}
+
+fn to_text(rows: &[Row], width: usize) -> String {
+    let keys: Vec<&str> =
+        rows.first().map(|row| row.choices.iter().map(|choice| choice.key.name()).collect()).unwrap_or_default();
+    let unit = rows.iter().find_map(|row| row.outcome.as_ref().ok()?.throughput);
+    let throughput = unit.map(|(_, unit)| format!("{unit}/s"));
+    let mut heading = keys;
+    heading.push("step");
+    heading.extend(throughput.as_deref());
+    heading.extend(["MFU", "peak", "fits"]);
+    let columns = heading.len();
+    let mut table = Table::new(&heading).ending_in_prose();
+    for row in rows {
+        let mut cells: Vec<String> = row.choices.iter().copied().map(Choice::show).collect();
+        match &row.outcome {
+            Ok(outcome) => {
+                cells.push(duration(outcome.step_seconds));
+                cells.extend(
+                    throughput
+                        .is_some()
+                        .then(|| outcome.throughput.map_or_else(String::new, |(number, _)| rate(number))),
+                );
+                cells.extend([share(outcome.mfu, 1.0), size(outcome.peak_bytes)]);
+                cells.push(if outcome.fits { "yes" } else { "no" }.to_owned());
+            }
+            Err(reason) => {
+                cells.resize(columns - 1, String::new());
+                cells.push(reason.clone());
+            }
+        }
+        table.row(cells);
+    }
+    table.render(width)
+}
+
+impl Row {
+    fn to_json(&self) -> Value {
+        let mut run = Map::new();
+        for choice in &self.choices {
+            run.insert(choice.key.name().to_owned(), choice.to_json());
+        }
+        match &self.outcome {
+            Ok(outcome) => {
+                run.insert("step_seconds".to_owned(), json!(outcome.step_seconds));
+                if let Some((number, unit)) = outcome.throughput {
+                    run.insert(format!("{unit}_per_second"), json!(number));
+                }
+                run.insert("mfu".to_owned(), json!(outcome.mfu));
+                run.insert("peak_bytes".to_owned(), json!(outcome.peak_bytes));
+                run.insert("memory_limit".to_owned(), json!(outcome.memory_limit));
+                run.insert("fits".to_owned(), json!(outcome.fits));
+            }
+            Err(reason) => _ = run.insert("reason".to_owned(), json!(reason)),
+        }
+        Value::Object(run)
+    }
+}
