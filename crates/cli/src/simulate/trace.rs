@@ -1,11 +1,11 @@
 //! What runs when, as trace events that Perfetto and Chrome open.
 
-use meshwright::program::Program;
+use meshwright::program::{OpId, Program};
 use meshwright::simulate::{Prepared, Runner, SpanKind, StageSpan, run};
 use serde_json::{Value, json};
 
 use super::Simulation;
-use crate::place::{location, op_name, op_place};
+use crate::place::{location, module_of, op_name};
 
 /// Viewers become slow with more events than this.
 const MOST_EVENTS: usize = 200_000;
@@ -109,19 +109,24 @@ impl Events {
     }
 }
 
-fn kernel_name(program: &Program, op: meshwright::program::OpId) -> String {
+/// An op with the modules around it, such as `dot_general layers.0.mlp.up`.
+fn kernel_name(program: &Program, op: OpId) -> String {
     let name = op_name(program, op);
-    op_place(program, op).map_or_else(|| name.to_owned(), |place| format!("{name} {place}"))
+    module_of(program, op).map_or_else(|| name.to_owned(), |module| format!("{name} {module}"))
 }
 
 /// An event with a beginning and an end.
 fn complete(name: &str, stage: usize, lane: usize, (start, end): (f64, f64), details: &Value) -> Value {
-    let (time, until) = (microseconds(start), microseconds(end));
-    json!({ "ph": "X", "name": name, "pid": stage, "tid": lane, "ts": time, "dur": until - time, "args": details })
+    // Both ends are rounded, so that what follows begins where what was before ends.
+    let (time, length) = (microseconds(start), microseconds((nanoseconds(end) - nanoseconds(start)) / 1e9));
+    json!({ "ph": "X", "name": name, "pid": stage, "tid": lane, "ts": time, "dur": length, "args": details })
 }
 
-/// Microseconds, in whole thousandths: sums of these stay exact, so that what follows begins where what was before
-/// ends.
+/// Microseconds, in whole thousandths.
 fn microseconds(seconds: f64) -> f64 {
-    (seconds * 1e9).round() / 1e3
+    nanoseconds(seconds) / 1e3
+}
+
+fn nanoseconds(seconds: f64) -> f64 {
+    (seconds * 1e9).round()
 }
