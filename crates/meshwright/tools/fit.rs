@@ -88,6 +88,7 @@ const PARAMETERS: &[Parameter] = &[
     row("megatron-core dispatch", Engine("megatron-core"), |setup| &mut setup.engine.dispatch_seconds, 1e-6, 2e-4),
     row("megatron-core collectives", Engine("megatron-core"), |setup| &mut setup.engine.collective_share, 0.2, 1.0),
     row("megatron-core hidden", Engine("megatron-core"), |setup| &mut setup.engine.hidden_share, 0.0, 0.95),
+    row("megatron-core speed", Engine("megatron-core"), |setup| &mut setup.engine.kernel_speed, 0.5, 2.0),
     row("fsdp dispatch", Engine("fsdp"), |setup| &mut setup.engine.dispatch_seconds, 1e-6, 2e-4),
     row("fsdp collectives", Engine("fsdp"), |setup| &mut setup.engine.collective_share, 0.2, 1.0),
     row("fsdp step", Engine("fsdp"), |setup| &mut setup.engine.step_seconds, 1e-4, 2e-1),

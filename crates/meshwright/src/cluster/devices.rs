@@ -110,11 +110,11 @@ const GPU_LAUNCH: f64 = 2.5e-6;
 const TPU_LAUNCH: f64 = 1e-6;
 
 /// Fitted to runs on A100.
-const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.75, attention: 0.304, tile_depth: 60.0, memory: 0.85 };
+const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.822, attention: 0.293, tile_depth: 66.0, memory: 0.832 };
 /// Fitted to runs on H100.
-const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.607, attention: 0.348, tile_depth: 58.7, memory: 0.502 };
+const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.646, attention: 0.259, tile_depth: 64.3, memory: 0.421 };
 /// Fitted to runs on H100 that are held to 500 W.
-const H100_500W_EFFICIENCY: Efficiency = Efficiency { products: 0.466, ..H100_EFFICIENCY };
+const H100_500W_EFFICIENCY: Efficiency = Efficiency { products: 0.517, ..H100_EFFICIENCY };
 /// An assumption: as A100, whose tiles are alike.
 const V100_EFFICIENCY: Efficiency = A100_EFFICIENCY;
 /// Nothing was fitted: the rates of the maker, with the losses that XLA's fused loops usually have.

@@ -8,12 +8,13 @@ use crate::program::DType;
 
 /// Seconds of a kernel that is neither a collective, nor a loop, nor a branch.
 pub fn kernel_seconds(device: &Device, engine: &Engine, kernel: &Kernel) -> f64 {
-    match &kernel.task {
+    let seconds = match &kernel.task {
         Task::Chain => chain_seconds(device, kernel.bytes),
         Task::Products(products) => products_seconds(device, engine, products, kernel.bytes),
         Task::Attention(attention) => attention_seconds(device, engine, attention, kernel.bytes),
         Task::Collective { .. } | Task::Loop { .. } | Task::Branch(_) => 0.0,
-    }
+    };
+    seconds / engine.kernel_speed
 }
 
 /// Floating-point operations of the same kernel, as papers count them: attention whole, also where it is causal.

@@ -121,10 +121,11 @@ impl<'r> Streams<'r> {
             ends[index] = match &kernel.task {
                 Task::Collective { collective, pieces, bytes } => {
                     self.host += self.runner.engine.collective_seconds;
-                    let is_prefetched = *collective == Collective::AllGather && kernel.after.is_empty();
+                    let is_prefetched = *collective == Collective::AllGather && is_weight(kernels, kernel);
                     if is_prefetched {
+                        // A cast before it is done as early as it is wanted.
                         let ahead = gathered.len().checked_sub(self.runner.engine.prefetch.max(1));
-                        ready_at = ready_at.max(ahead.map_or(0.0, |ahead| gathered[ahead].1));
+                        ready_at = ahead.map_or(ready, |ahead| gathered[ahead].1.max(ready));
                     }
                     let end = if self.early > 0.0 && kernel.after.is_empty() {
                         self.early_collective(kernel.op, *collective, pieces, *bytes)
@@ -264,10 +265,19 @@ impl<'r> Streams<'r> {
     }
 }
 
+/// Whether a kernel works on arguments alone, or on what was made of such, element by element.
+fn is_weight(kernels: &[Kernel], kernel: &Kernel) -> bool {
+    let is_cast = |&maker: &u32| {
+        let maker = &kernels[maker as usize];
+        matches!(maker.task, Task::Chain) && maker.after.is_empty()
+    };
+    kernel.after.iter().all(is_cast)
+}
+
 /// Whether a collective sums what a product made, or gathers activations, which products read.
 fn joins_product(kernels: &[Kernel], kernel: &Kernel, collective: Collective) -> bool {
     let is_product = |&maker: &u32| matches!(kernels[maker as usize].task, Task::Products(_));
-    let is_gathered = collective == Collective::AllGather && !kernel.after.is_empty();
+    let is_gathered = collective == Collective::AllGather && !is_weight(kernels, kernel);
     is_gathered || kernel.after.iter().any(is_product)
 }
 
