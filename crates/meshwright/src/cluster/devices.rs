@@ -115,6 +115,8 @@ const A100_EFFICIENCY: Efficiency = Efficiency { products: 0.822, attention: 0.2
 const H100_EFFICIENCY: Efficiency = Efficiency { products: 0.646, attention: 0.259, tile_depth: 64.3, memory: 0.421 };
 /// Fitted to runs on H100 that are held to 500 W.
 const H100_500W_EFFICIENCY: Efficiency = Efficiency { products: 0.517, ..H100_EFFICIENCY };
+/// Fitted by hand to runs on B200 and GB200, most of them with products of 8-bit numbers.
+const B200_EFFICIENCY: Efficiency = Efficiency { products: 0.45, ..H100_EFFICIENCY };
 /// An assumption: as A100, whose tiles are alike.
 const V100_EFFICIENCY: Efficiency = A100_EFFICIENCY;
 /// Nothing was fitted: the rates of the maker, with the losses that XLA's fused loops usually have.
@@ -202,7 +204,7 @@ pub const SYSTEMS: &[System] = &[
             flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1100e12, f16: 2250e12, bf16: 2250e12, f8: 4500e12, i8: 4500e12 },
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 148,                            // what CUDA reports as multiprocessors.
-            efficiency: ASSUMED_EFFICIENCY,             // see there.
+            efficiency: B200_EFFICIENCY,                // see there.
         },
         link: "nvlink5",                                // NVIDIA DGX B200 data sheet (2024).
         network: "infiniband-400",                      // NVIDIA DGX B200 data sheet (2024).
@@ -234,7 +236,7 @@ pub const SYSTEMS: &[System] = &[
             flops_per_second: Rates { f64: 40e12, f32: 80e12, tf32: 1250e12, f16: 2500e12, bf16: 2500e12, f8: 5000e12, i8: 5000e12 },
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 148,                            // an assumption: as b200.
-            efficiency: ASSUMED_EFFICIENCY,             // see there.
+            efficiency: B200_EFFICIENCY,                // see there.
         },
         link: "nvlink5",                                // NVIDIA GB200 NVL72 data sheet (2024): one domain of 72.
         network: "infiniband-400",                      // NVIDIA DGX GB200 data sheet (2024): 72 ports of 400 Gb/s.

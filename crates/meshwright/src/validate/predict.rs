@@ -35,7 +35,9 @@ pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
     if mesh.is_empty() {
         mesh = "data=1".to_owned();
     }
-    mesh += &format!(",micro={microbatches}@time");
+    if microbatches > 1 {
+        mesh += &format!(",micro={microbatches}@time");
+    }
     let mesh = Mesh::parse(&mesh)?;
     let tactics = parse(&tactics_of(setup)).map_err(|error| error.message)?;
     let fail = |error: TacticError| format!("{}: {}", error.tactic, error.message);
@@ -128,7 +130,9 @@ fn tactics_of(setup: &Setup) -> String {
             Sharding::Zero3 => tactic("axis = 'shard'\npreset = 'zero3'"),
         }
     }
-    tactic("axis = 'micro'\npreset = 'data'");
+    if setup.degrees.microbatches > 1 {
+        tactic("axis = 'micro'\npreset = 'data'");
+    }
     if setup.recompute == Recompute::Attention && !setup.engine.fused_attention {
         tactic("remat = ['**/attn/attention']");
     }
