@@ -1,10 +1,13 @@
 //! Arguments and barriers: what needs no waiting for.
 
-use super::{Copier, Id, Op, OpId, Program, Type, ValueId, Values};
+use rustc_hash::FxHashMap;
+
+use super::{Copier, DType, Id, Op, OpId, Program, Type, ValueId, Values};
 
 impl Program {
-    /// The same program in which arguments of the body go around barriers, and what is made of them alone is made
-    /// once. Behind a barrier, weights would be cast and gathered again in every trip of a loop over time.
+    /// The same program in which arguments of the body go around barriers and are cast once. Behind a barrier,
+    /// weights would be cast and gathered again in every trip of a loop over time. What is larger than they are,
+    /// such as a bias for every token, is still made again.
     pub(crate) fn free_arguments(&self) -> Program {
         let is_held = |op: &OpId| matches!(self.ops[*op].op, Op::OptimizationBarrier);
         if !self.body().ops.iter().any(is_held) {
@@ -15,15 +18,28 @@ impl Program {
         let mut copier = Copier::new(self);
         let body = copier.new.body;
         copier.copy_arguments(self.body, body);
+        let mut casts: FxHashMap<(ValueId, DType), ValueId> = FxHashMap::default();
         for &op in &self.body().ops {
-            if is_held(&op) {
-                copy_barrier(&mut copier, op, &is_argument);
-            } else {
-                copier.copy_whole(op, body);
+            match self.ops[op].op {
+                Op::OptimizationBarrier => copy_barrier(&mut copier, op, &is_argument),
+                Op::Convert { dtype } => {
+                    let (operand, result) = (copier.value(self.ops[op].operands[0]), self.ops[op].results[0]);
+                    match casts.get(&(operand, dtype)).filter(|_| copier.new.producer(operand).is_none()) {
+                        Some(&cast) => copier.set_value(result, cast),
+                        None => {
+                            copier.copy_whole(op, body);
+                            casts.insert((operand, dtype), copier.value(result));
+                        }
+                    }
+                }
+                // All others are made where they are.
+                _ => {
+                    copier.copy_whole(op, body);
+                }
             }
         }
         copier.copy_results(self.body, body);
-        copier.new.compact().merge_twins()
+        copier.new.compact()
     }
 }
 
