@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use meshwright::cluster::Efficiency;
 use meshwright::simulate::Prepared;
-use meshwright::validate::{Setup, key, parse_rows, predict, prepare, setup};
+use meshwright::validate::{Setup, key, median, parse_rows, predict, prepare, setup};
 
 struct Case {
     source: String,
@@ -281,14 +281,12 @@ fn residuals(cases: &[Case], errors: &[f64]) {
         println!(
             "{name:40} {:4} runs, median error {:.3}, bias {:+.3}",
             errors.len(),
-            median(errors, true),
-            median(errors, false)
+            middle(errors.iter().map(|error| error.abs())),
+            middle(errors.iter().copied())
         );
     }
 }
 
-fn median(errors: &[f64], absolute: bool) -> f64 {
-    let mut sorted: Vec<f64> = errors.iter().map(|error| if absolute { error.abs() } else { *error }).collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+fn middle(errors: impl Iterator<Item = f64>) -> f64 {
+    median(&mut errors.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }

@@ -49,27 +49,17 @@ pub fn pipeline(
     tactics: &[Tactic],
     price: Price<'_>,
 ) -> Result<Pipelined, TacticError> {
-    let (number, stages) = find_stages(tactics)?;
-    let at_stages = |(message, hint): Problem| TacticError {
-        number: Some(number),
-        tactic: tactics[number].name.clone(),
-        message,
-        hint,
-    };
-    let axis = microbatch_axis(mesh).map_err(at_stages)?;
-    let counts = counts(stages, mesh, axis).map_err(at_stages)?;
-    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, mesh, tactics);
+    let asked = Asked::find(mesh, tactics)?;
+    let program = asked.rewritten(program, mesh, tactics)?;
     let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
-    let cuts = axis.filter(|_| counts.microbatches > 1).map_or(Ok(()), |axis| check_tiled(&last, axis, &notes));
-    cuts.map_err(at_stages)?;
-    let build = || build(&last, stages, counts, axis.filter(|_| counts.microbatches > 1), price);
-    let (built, mut measured) = measure_all(snapshots, price, build);
-    let (pipeline, modules) = built.map_err(at_stages)?;
+    asked.check_tiled(&last, &notes)?;
+    let (built, mut measured) = measure_all(snapshots, price, || asked.build(&last, price));
+    let (pipeline, modules) = built?;
     measured.push(Ok(pipeline.measures()));
     let mut feedback = Vec::new();
     for (tactic, (notes, measured)) in tactics.iter().zip(notes.into_iter().zip(measured)) {
-        let measures = measured.map_err(|message| at_stages((message, None)))?;
+        let measures = measured.map_err(|message| asked.refuse((message, None)))?;
         feedback.push(Feedback { tactic: tactic.name.clone(), measures, notes });
     }
     let (conflicts, anatomy) = (layout.conflicts(), layout.anatomy.clone());
@@ -83,19 +73,54 @@ pub(crate) fn only_pipeline(
     tactics: &[Tactic],
     price: Price<'_>,
 ) -> Result<(Pipeline, Arc<Anatomy>), TacticError> {
-    let (number, stages) = find_stages(tactics)?;
-    let at_stages = |(message, hint): Problem| TacticError {
-        number: Some(number),
-        tactic: tactics[number].name.clone(),
-        message,
-        hint,
-    };
-    let axis = microbatch_axis(mesh).map_err(at_stages)?;
-    let counts = counts(stages, mesh, axis).map_err(at_stages)?;
-    let program = rewrite(&unrolled(program).map_err(|message| at_stages((message, None)))?, mesh, tactics);
-    let layout = lay_out_last(&program, mesh, tactics)?;
-    let built = build(&layout, stages, counts, axis.filter(|_| counts.microbatches > 1), price).map_err(at_stages)?;
-    Ok((built.0, layout.anatomy.clone()))
+    let asked = Asked::find(mesh, tactics)?;
+    let program = asked.rewritten(program, mesh, tactics)?;
+    let (layout, notes) = lay_out_last(&program, mesh, tactics)?;
+    asked.check_tiled(&layout, &notes)?;
+    let (pipeline, _) = asked.build(&layout, price)?;
+    Ok((pipeline, layout.anatomy.clone()))
+}
+
+/// What is asked for: the stages, and which tactic asks.
+struct Asked<'t> {
+    number: usize,
+    tactic: &'t Tactic,
+    stages: &'t Stages,
+    counts: Counts,
+    /// That of the microbatches, where there are several.
+    axis: Option<usize>,
+}
+
+impl<'t> Asked<'t> {
+    fn find(mesh: &Mesh, tactics: &'t [Tactic]) -> Result<Asked<'t>, TacticError> {
+        let (number, stages) = find_stages(tactics)?;
+        let tactic = &tactics[number];
+        let refuse = |problem| refused(number, tactic, problem);
+        let axis = microbatch_axis(mesh).map_err(refuse)?;
+        let counts = counts(stages, mesh, axis).map_err(refuse)?;
+        Ok(Asked { number, tactic, stages, counts, axis: axis.filter(|_| counts.microbatches > 1) })
+    }
+
+    fn refuse(&self, problem: Problem) -> TacticError {
+        refused(self.number, self.tactic, problem)
+    }
+
+    fn rewritten(&self, program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<Program, TacticError> {
+        let unrolled = unrolled(program).map_err(|message| self.refuse((message, None)))?;
+        Ok(rewrite(&unrolled, mesh, tactics))
+    }
+
+    fn check_tiled(&self, layout: &Layout<'_>, notes: &[Vec<String>]) -> Result<(), TacticError> {
+        self.axis.map_or(Ok(()), |axis| check_tiled(layout, axis, notes)).map_err(|problem| self.refuse(problem))
+    }
+
+    fn build(&self, layout: &Layout<'_>, price: Price<'_>) -> Result<(Pipeline, Vec<String>), TacticError> {
+        build(layout, self.stages, self.counts, self.axis, price).map_err(|problem| self.refuse(problem))
+    }
+}
+
+fn refused(number: usize, tactic: &Tactic, (message, hint): Problem) -> TacticError {
+    TacticError { number: Some(number), tactic: tactic.name.clone(), message, hint }
 }
 
 fn find_stages(tactics: &[Tactic]) -> Result<(usize, &Stages), TacticError> {

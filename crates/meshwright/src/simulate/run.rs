@@ -103,8 +103,7 @@ impl<'r> Streams<'r> {
         let device = self.compute.max(self.communication).max(0.0);
         // What runs next waits for the last collective.
         self.run.exposed_seconds += device - self.compute;
-        // Neither is ahead of the other all the time, so that the shorter is not hidden whole. Runs of models of
-        // few and many tokens that take as long as this are in docs/concepts/accuracy.md.
+        // Neither is ahead of the other all the time, so that the shorter is not hidden whole.
         self.run.seconds = device.hypot(self.host);
         self.run.host_seconds = self.run.seconds - device;
         self.run

@@ -1,7 +1,10 @@
 //! Instruction lists in time: every stage on its own devices, messages between them.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
+use super::compute::chain_seconds;
 use super::engine::Engine;
 use super::memory::{LiveBytes, StageMemory};
 use super::prepare::Prepared;
@@ -117,7 +120,7 @@ struct Costs<'c> {
     cluster: &'c Cluster,
     engine: &'c Engine,
     /// By the number of the program and the name of the device.
-    runs: FxHashMap<(usize, String), Run>,
+    runs: FxHashMap<(usize, Cow<'static, str>), Run>,
 }
 
 impl Costs<'_> {
@@ -125,15 +128,15 @@ impl Costs<'_> {
         let program = self.prepared.program_of[piece];
         let runner = Runner { cluster: self.cluster, device, engine: self.engine };
         let kernels = &self.prepared.programs[program].kernels;
-        self.runs.entry((program, device.name.to_string())).or_insert_with(|| run_early(runner, kernels, 0.0))
+        self.runs.entry((program, device.name.clone())).or_insert_with(|| run_early(runner, kernels, 0.0))
     }
 }
 
 struct Stage<'p> {
     pipeline: &'p Pipeline,
     number: usize,
-    device: Device,
-    engine: Engine,
+    device: &'p Device,
+    engine: &'p Engine,
     /// The number of the next instruction.
     next: usize,
     now: f64,
@@ -146,16 +149,16 @@ struct Stage<'p> {
 }
 
 impl<'p> Stage<'p> {
-    fn new(prepared: &'p Prepared, cluster: &Cluster, engine: &Engine, number: usize) -> Stage<'p> {
+    fn new(prepared: &'p Prepared, cluster: &'p Cluster, engine: &'p Engine, number: usize) -> Stage<'p> {
         let pipeline = &prepared.pipeline;
-        let device = cluster.device(number * pipeline.mesh.devices()).clone();
+        let device = cluster.device(number * pipeline.mesh.devices());
         let live = LiveBytes::new(pipeline, &prepared.classes, engine, number);
         let links = vec![0.0; pipeline.stages.len()];
         Stage {
             pipeline,
             number,
             device,
-            engine: engine.clone(),
+            engine,
             next: 0,
             now: 0.0,
             links,
@@ -193,10 +196,10 @@ impl<'p> Stage<'p> {
         let is_early = piece.kind == PieceKind::Update && self.engine.overlap_gradients;
         let early = if is_early { std::mem::take(&mut self.last_backward) } else { 0.0 };
         let run = if early > 0.0 {
-            let runner = Runner { cluster: costs.cluster, device: &self.device, engine: costs.engine };
+            let runner = Runner { cluster: costs.cluster, device: self.device, engine: costs.engine };
             run_early(runner, &costs.prepared.programs[program].kernels, early)
         } else {
-            costs.run(number, &self.device).clone()
+            costs.run(number, self.device).clone()
         };
         let within = self.live.run(self.pipeline, piece, &costs.prepared.programs[program].memory);
         self.timeline.usage.push((self.now, within));
@@ -223,7 +226,7 @@ impl<'p> Stage<'p> {
     fn send(&mut self, costs: &Costs<'_>, buffer: usize, microbatch: Option<usize>, to: usize) -> Message {
         let bytes = self.pipeline.buffers[buffer].ty.bytes();
         let distance = self.number.abs_diff(to) * self.pipeline.mesh.devices();
-        let runner = Runner { cluster: costs.cluster, device: &self.device, engine: costs.engine };
+        let runner = Runner { cluster: costs.cluster, device: self.device, engine: costs.engine };
         let seconds = runner.collective_seconds(Collective::Send, &[(2, distance)], bytes);
         let start = self.now.max(self.links[to]);
         let arrives = start + seconds;
@@ -255,8 +258,7 @@ impl<'p> Stage<'p> {
         if self.live.make(self.pipeline, into) {
             return;
         }
-        let rate = self.device.memory_bytes_per_second * self.device.efficiency.memory;
-        let seconds = bytes as f64 / rate + self.device.launch_seconds;
+        let seconds = chain_seconds(self.device, bytes as f64);
         self.timeline.compute_seconds += seconds;
         self.span(SpanKind::Accumulate, None, seconds);
     }

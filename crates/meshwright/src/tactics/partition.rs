@@ -90,27 +90,33 @@ pub(crate) struct LaidOut<'p> {
 
 /// Applies tactics in order, each followed by propagation.
 pub(crate) fn lay_out<'p>(program: &'p Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<LaidOut<'p>, TacticError> {
-    let mut layout = Layout::new(program, with_splits(mesh, tactics)?);
     let mut snapshots = Vec::new();
-    let mut notes = Vec::new();
-    for (number, tactic) in tactics.iter().enumerate() {
-        notes.push(apply(&mut layout, tactic, number as u16)?);
-        snapshots.push(layout.clone());
-    }
+    let (layout, notes) = apply_all(program, mesh, tactics, |layout| snapshots.push(layout.clone()))?;
     Ok(LaidOut { layout, snapshots, notes })
 }
 
-/// The layout after the last tactic.
+/// The layout after the last tactic, and what was asked for and could not be.
 pub(crate) fn lay_out_last<'p>(
     program: &'p Program,
     mesh: &Mesh,
     tactics: &[Tactic],
-) -> Result<Layout<'p>, TacticError> {
+) -> Result<(Layout<'p>, Vec<Vec<String>>), TacticError> {
+    apply_all(program, mesh, tactics, |_| {})
+}
+
+fn apply_all<'p>(
+    program: &'p Program,
+    mesh: &Mesh,
+    tactics: &[Tactic],
+    mut after: impl FnMut(&Layout<'p>),
+) -> Result<(Layout<'p>, Vec<Vec<String>>), TacticError> {
     let mut layout = Layout::new(program, with_splits(mesh, tactics)?);
+    let mut notes = Vec::new();
     for (number, tactic) in tactics.iter().enumerate() {
-        apply(&mut layout, tactic, number as u16)?;
+        notes.push(apply(&mut layout, tactic, number as u16)?);
+        after(&layout);
     }
-    Ok(layout)
+    Ok((layout, notes))
 }
 
 /// The local program under tactics, without what every one of them costs, for those who ask for many.
@@ -121,7 +127,7 @@ pub(crate) fn only_local(
     price: Price<'_>,
 ) -> Result<(LocalProgram, Arc<Anatomy>), TacticError> {
     let program = rewrite(program, mesh, tactics);
-    let layout = lay_out_last(&program, mesh, tactics)?;
+    let (layout, _) = lay_out_last(&program, mesh, tactics)?;
     let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
     let (_, local) = lower_layout(&layout, price).map_err(fail)?;
     Ok((local, layout.anatomy.clone()))
