@@ -133,7 +133,7 @@ fn leave_loop(
     match after.filter(|after| fits && is_worth_it(after)) {
         Some(_) => {
             carry(layout, open, value);
-            layout.set_partial(result, &lies);
+            layout.set_sharding(result, &lies);
         }
         None => settle(layout, open, value),
     }
@@ -148,7 +148,7 @@ fn pass_barrier(layout: &mut Layout<'_>, open: &mut [Option<Open>], op: OpId) {
         match lies.filter(|lies| lies.partial.iter().any(|&piece| layout.mesh.is_temporal(piece))) {
             Some(lies) => {
                 carry(layout, open, operand);
-                layout.set_partial(result, &lies);
+                layout.set_sharding(result, &lies);
             }
             None => settle(layout, open, operand),
         }
@@ -273,7 +273,7 @@ fn carry(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
         apply(layout, &node);
         // What a loop carries is set by the loop.
         if node.op.is_some() {
-            layout.set_partial(value, &node.lies);
+            layout.set_sharding(value, &node.lies);
         }
         pending.extend(node.joined);
     }

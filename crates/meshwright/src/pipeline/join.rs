@@ -17,10 +17,10 @@ pub(super) fn finish_before_joins(layout: &mut Layout<'_>, joins: &[bool]) {
         for (&operand, labels) in operation.operands.iter().zip(&rule.operands) {
             if !layout.sharding(operand).partial.is_empty() {
                 let wanted: Sharding = strategy.sharding(&rule, &layout.mesh, labels);
-                layout.set_partial(operand, &wanted);
+                layout.set_sharding(operand, &wanted);
             }
         }
-        layout.set_partial(result, &lies);
+        layout.set_sharding(result, &lies);
         layout.set_strategy(op, strategy);
         layout.set_carried(op, Carried { pieces: Default::default(), reduction: Reduction::Sum });
     }

@@ -222,10 +222,23 @@ impl<'p> Layout<'p> {
         }
     }
 
-    /// Leaves a value partial: whoever reads it finishes it, or carries it on.
-    pub(crate) fn set_partial(&mut self, value: ValueId, partial: &Sharding) {
+    /// Takes back all that was decided about some ops and what they read and make.
+    pub(crate) fn clear(&mut self, ops: &[OpId]) {
+        for &op in ops {
+            self.strategies[op.index()] = Strategy::whole(&self.rules[op.index()]);
+            let operation = &self.program.ops[op];
+            for &value in operation.operands.iter().chain(&operation.results) {
+                let index = self.representative(value).index();
+                self.shardings[index] = Sharding::whole(self.program.shape(value).len());
+                self.causes[index].clear();
+            }
+        }
+    }
+
+    /// Says how a value lies. One that is partial is finished by whoever reads it, or carried on.
+    pub(crate) fn set_sharding(&mut self, value: ValueId, lies: &Sharding) {
         let index = self.representative(value).index();
-        self.shardings[index] = partial.clone();
+        self.shardings[index] = lies.clone();
     }
 
     /// What an op carries on partial.

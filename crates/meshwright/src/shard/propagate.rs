@@ -22,6 +22,22 @@ impl Layout<'_> {
         }
     }
 
+    /// The same among some ops only, which are in program order.
+    pub(crate) fn propagate_within(&mut self, ops: &[OpId]) {
+        loop {
+            let mut any = false;
+            for &op in ops.iter().chain(ops.iter().rev()) {
+                if std::mem::replace(&mut self.dirty[op.index()], false) {
+                    self.visit(op);
+                    any = true;
+                }
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
     fn visit(&mut self, op: OpId) {
         let operation = &self.program.ops[op];
         if matches!(operation.op, Op::Case | Op::If | Op::OptimizationBarrier | Op::While) {

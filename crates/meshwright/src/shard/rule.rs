@@ -9,7 +9,7 @@ use super::sharding::Reduction;
 /// How an op may be cut, written like an einsum: each dimension of each operand and result is a list
 /// of factors. Cutting a factor cuts every dimension it stands in, and the op then does its part of
 /// the work on its part of the data.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rule {
     pub factors: SmallVec<[Factor; 6]>,
     pub operands: SmallVec<[Labels; 3]>,
@@ -25,7 +25,7 @@ pub type FactorId = u16;
 /// must stay whole.
 pub type Labels = SmallVec<[SmallVec<[FactorId; 4]>; 4]>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Factor {
     pub size: usize,
     pub kind: Kind,
@@ -34,7 +34,7 @@ pub struct Factor {
 }
 
 /// What happens to an op's results when a factor is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Every result has the factor, and is cut.
     Parallel,
@@ -45,7 +45,7 @@ pub enum Kind {
 }
 
 /// Operands that, where all of them are partial, leave the results partial instead of wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Carry {
     pub operands: SmallVec<[u16; 4]>,
     /// Under which reduction; `None` means any, as for ops that only move data.

@@ -11,6 +11,7 @@ pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, Partitioned, partition};
 pub(crate) use partition::{LaidOut, lay_out, lay_out_last, measure_all, only_local, rewrite};
 pub use pattern::Pattern;
+pub(crate) use presets::cut_batch;
 pub(crate) use remat::scope_groups;
 
 use crate::pipeline::Schedule;

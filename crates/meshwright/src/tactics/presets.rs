@@ -31,6 +31,14 @@ pub(super) fn apply(layout: &mut Layout<'_>, preset: Preset, pieces: &[Piece]) -
     Ok(notes)
 }
 
+/// Cuts the inputs along a dimension by all pieces of an axis, and what follows from it.
+pub(crate) fn cut_batch(layout: &mut Layout<'_>, axis: usize) -> Result<(), String> {
+    let (structure, pieces) = (Structure::new(layout), layout.mesh.pieces(axis));
+    batch(layout, &structure, 0, &pieces, &mut Vec::new())?;
+    layout.propagate();
+    Ok(())
+}
+
 /// Cuts the inputs along a dimension: 0 is the batch, 1 the sequence. Inputs that lack it, such as a
 /// learning rate or a random key, have another size there than most of the data.
 fn batch(

@@ -1,0 +1,221 @@
+//! Ops that are cut together.
+//!
+//! A product, a convolution or an attention stands alone. Everything light between two of them, such as the bias,
+//! the activation function or a normalization, is one bundle: there would be nothing to gain from cutting its ops
+//! differently, and a plan is made of far fewer decisions so.
+
+use crate::program::{Anatomy, Id, Op, OpId, Phase, Program, ValueId};
+use crate::shard::Layout;
+
+/// Ops in program order that share one decision.
+#[derive(Clone, Debug)]
+pub(super) struct Bundle {
+    pub(super) ops: Vec<OpId>,
+    pub(super) phase: Phase,
+    /// Whether it is one op that stands alone.
+    pub(super) is_heavy: bool,
+}
+
+/// All bundles, in the order of their first ops.
+#[derive(Clone, Debug)]
+pub(super) struct Bundles {
+    pub(super) list: Vec<Bundle>,
+    /// For every op its bundle. Ops on numbers alone, those that are made anew wherever they are used, and barriers
+    /// have none.
+    of: Vec<Option<u32>>,
+}
+
+impl Bundles {
+    /// The bundles of the body of a layout's program.
+    pub(super) fn new(layout: &Layout<'_>) -> Bundles {
+        let mut joining = Joining::new(layout);
+        for &op in &layout.program.body().ops {
+            joining.add(op);
+        }
+        let whole = joining.finish();
+        let levels = levels(layout.program, &layout.anatomy, &whole);
+        let key = |op: OpId| whole.of(op).map(|bundle| (bundle, levels[op.index()]));
+        collect(layout, key, |op| whole.of(op).is_some_and(|bundle| whole.list[bundle].is_heavy))
+    }
+
+    pub(super) fn of(&self, op: OpId) -> Option<usize> {
+        self.of[op.index()].map(|bundle| bundle as usize)
+    }
+
+    /// The bundle that makes a value.
+    pub(super) fn maker(&self, program: &Program, value: ValueId) -> Option<usize> {
+        program.producer(source(program, value)).and_then(|op| self.of(op))
+    }
+}
+
+/// What a value is before barriers held it back.
+pub(super) fn source(program: &Program, mut value: ValueId) -> ValueId {
+    while let Some(op) = program.producer(value).filter(|&op| program.ops[op].op == Op::OptimizationBarrier) {
+        let Some(index) = program.ops[op].results.iter().position(|&result| result == value) else { break };
+        value = program.ops[op].operands[index];
+    }
+    value
+}
+
+/// Bundles of ops with the same key.
+fn collect<K: Ord>(
+    layout: &Layout<'_>,
+    key: impl Fn(OpId) -> Option<K>,
+    is_heavy: impl Fn(OpId) -> bool,
+) -> Bundles {
+    let mut numbers = std::collections::BTreeMap::new();
+    let mut bundles = Bundles { list: Vec::new(), of: vec![None; layout.program.ops.len()] };
+    for &op in &layout.program.body().ops {
+        let Some(key) = key(op) else { continue };
+        let number = *numbers.entry(key).or_insert(bundles.list.len());
+        if number == bundles.list.len() {
+            bundles.list.push(Bundle { ops: Vec::new(), phase: layout.anatomy.phase(op), is_heavy: is_heavy(op) });
+        }
+        bundles.list[number].ops.push(op);
+        bundles.of[op.index()] = Some(number as u32);
+    }
+    bundles
+}
+
+/// Bundles under way: sets of ops that are joined.
+struct Joining<'l, 'p> {
+    layout: &'l Layout<'p>,
+    /// For every op the number of its set, `None` for ops without a bundle.
+    set_of: Vec<Option<usize>>,
+    /// For every set the one that it has become part of, or itself.
+    parents: Vec<usize>,
+    is_heavy: Vec<bool>,
+    /// Whether it is made of arguments and constants alone, such as a bias for every token.
+    is_plain: Vec<bool>,
+}
+
+impl<'l, 'p> Joining<'l, 'p> {
+    fn new(layout: &'l Layout<'p>) -> Joining<'l, 'p> {
+        let set_of = vec![None; layout.program.ops.len()];
+        Joining { layout, set_of, parents: Vec::new(), is_heavy: Vec::new(), is_plain: Vec::new() }
+    }
+
+    fn find(&self, mut set: usize) -> usize {
+        while self.parents[set] != set {
+            set = self.parents[set];
+        }
+        set
+    }
+
+    fn start(&mut self, is_heavy: bool, is_plain: bool) -> usize {
+        self.parents.push(self.parents.len());
+        self.is_heavy.push(is_heavy);
+        self.is_plain.push(is_plain);
+        self.parents.len() - 1
+    }
+
+    fn add(&mut self, op: OpId) {
+        let program = self.layout.program;
+        let operation = &program.ops[op];
+        let is_free = operation.results.iter().all(|&result| self.layout.is_free(result));
+        let is_number = |value: &ValueId| program.ty(*value).elements() <= 1;
+        let values = operation.operands.iter().chain(&operation.results);
+        if is_free || values.into_iter().all(is_number) || operation.op == Op::OptimizationBarrier {
+            return;
+        }
+        if !is_light(&operation.op) {
+            self.set_of[op.index()] = Some(self.start(true, false));
+            return;
+        }
+        let (mut best, mut plain, mut is_plain) = (None, Vec::new(), true);
+        for &operand in &operation.operands {
+            if is_number(&operand) || self.layout.is_free(operand) {
+                continue;
+            }
+            let Some(maker) = program.producer(operand) else { continue };
+            let set = self.set_of[maker.index()].map(|set| self.find(set));
+            let same_phase = self.layout.anatomy.phase(maker) == self.layout.anatomy.phase(op);
+            match set.filter(|&set| same_phase && !self.is_heavy[set]) {
+                Some(set) if self.is_plain[set] => plain.push(set),
+                Some(set) => best = best.max(Some((program.ty(operand).elements(), maker, set))),
+                None => {}
+            }
+            is_plain &= set.is_some_and(|set| self.is_plain[set]);
+        }
+        let set = match best {
+            Some((_, _, set)) => set,
+            None => self.start(false, is_plain),
+        };
+        for other in plain {
+            let other = self.find(other);
+            if other != set {
+                self.parents[other] = set;
+            }
+        }
+        self.set_of[op.index()] = Some(set);
+    }
+
+    fn finish(self) -> Bundles {
+        let set = |op: OpId| self.set_of[op.index()].map(|set| self.find(set));
+        collect(self.layout, set, |op| set(op).is_some_and(|set| self.is_heavy[set]))
+    }
+}
+
+/// Where bundles are cut apart: what others read in the same pass, such as the stream that layers add to, is at the
+/// end of a bundle, so that it can be kept without what is made of it. Gives a number for each op; ops of a bundle
+/// with different numbers are different bundles.
+fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<u32> {
+    let mut is_shared = vec![false; program.values.len()];
+    for &op in &program.body().ops {
+        for &operand in &program.ops[op].operands {
+            let Some(maker) = program.producer(operand) else { continue };
+            let is_elsewhere = bundles.of(maker).is_some() && bundles.of(maker) != bundles.of(op);
+            let same_pass = anatomy.is_forward(maker) == anatomy.is_forward(op);
+            is_shared[operand.index()] |= is_elsewhere && same_pass && bundles.of(op).is_some();
+        }
+    }
+    let mut levels = vec![0; program.ops.len()];
+    for bundle in &bundles.list {
+        let inside = |op: OpId| bundles.of(op) == bundles.of(bundle.ops[0]);
+        let mut reads_inside = vec![false; bundle.ops.len()];
+        for (index, &op) in bundle.ops.iter().enumerate() {
+            for &operand in &program.ops[op].operands {
+                let Some(maker) = program.producer(operand).filter(|&maker| inside(maker)) else { continue };
+                reads_inside[index] = true;
+                let level = levels[maker.index()] + u32::from(is_shared[operand.index()]);
+                levels[op.index()] = levels[op.index()].max(level);
+            }
+        }
+        // What only arranges arguments goes with those that read it.
+        let mut lowest: Vec<Option<u32>> = vec![None; bundle.ops.len()];
+        for (index, &op) in bundle.ops.iter().enumerate().rev() {
+            if let Some(level) = lowest[index].filter(|_| !reads_inside[index]) {
+                levels[op.index()] = levels[op.index()].max(level);
+            }
+            for &operand in &program.ops[op].operands {
+                let maker = program.producer(operand).filter(|&maker| inside(maker));
+                if let Some(place) = maker.and_then(|maker| bundle.ops.binary_search(&maker).ok()) {
+                    let level = levels[op.index()];
+                    lowest[place] = Some(lowest[place].map_or(level, |known| known.min(level)));
+                }
+            }
+        }
+    }
+    levels
+}
+
+/// Whether an op goes with what is around it.
+fn is_light(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Binary(_)
+            | Op::BitcastConvert { .. }
+            | Op::BroadcastInDim(_)
+            | Op::Clamp
+            | Op::Compare { .. }
+            | Op::Convert { .. }
+            | Op::Pad(_)
+            | Op::Reduce { .. }
+            | Op::Reshape { .. }
+            | Op::Reverse { .. }
+            | Op::Select
+            | Op::Slice(_)
+            | Op::Transpose { .. }
+            | Op::Unary(_)
+    )
+}

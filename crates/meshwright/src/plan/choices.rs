@@ -1,0 +1,271 @@
+//! The ways in which a bundle can be cut.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::bundle::{Bundle, Bundles};
+use super::moves::{Axes, Moves, Place};
+use super::time::Time;
+use crate::cluster::Device;
+use crate::program::{Argument, OpId, Program, ResultInfo, Type, ValueId};
+use crate::shard::{Layout, Sharding, Strategy, is_tie};
+use crate::simulate::{Engine, Kernel, kernel_seconds, kernels};
+
+/// One way to cut a bundle.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// Of every op of the bundle.
+    pub(super) ops: Vec<Cut>,
+    /// Of computing, in all trips.
+    pub(super) compute_seconds: f64,
+    /// Of moving values inside of the bundle, in all trips.
+    pub(super) inner_seconds: f64,
+}
+
+/// How an op is cut.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    pub(super) strategy: Strategy,
+    /// How it wants its operands.
+    pub(super) wanted: SmallVec<[Place; 3]>,
+    /// How its results come out, and how they lie once they are finished.
+    pub(super) made: SmallVec<[Place; 1]>,
+    pub(super) lies: SmallVec<[Place; 1]>,
+}
+
+/// What choices are made of.
+pub(super) struct Scene<'a, 'p> {
+    /// Nothing in it is cut, but for what is tried out.
+    pub(super) layout: Layout<'p>,
+    pub(super) axes: &'a Axes,
+    pub(super) time: &'a Time,
+    pub(super) bundles: &'a Bundles,
+    pub(super) worker: Option<Worker<'a>>,
+    /// Values that somebody reads outside of the bundle that makes them.
+    pub(super) is_read_outside: Vec<bool>,
+}
+
+/// Who computes. Without one, only what is moved counts, and products are not done twice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Worker<'a> {
+    pub(super) device: &'a Device,
+    pub(super) engine: &'a Engine,
+}
+
+impl<'a, 'p> Scene<'a, 'p> {
+    pub(super) fn new(
+        layout: Layout<'p>,
+        axes: &'a Axes,
+        time: &'a Time,
+        bundles: &'a Bundles,
+        worker: Option<Worker<'a>>,
+    ) -> Scene<'a, 'p> {
+        let program = layout.program;
+        let mut is_read_outside = vec![false; program.values.len()];
+        for &op in &program.body().ops {
+            for value in program.outer_reads(op) {
+                is_read_outside[crate::program::Id::index(value)] |= bundles.of(op) != bundles.maker(program, value);
+            }
+        }
+        for &value in &program.body().results {
+            is_read_outside[crate::program::Id::index(value)] = true;
+        }
+        Scene { layout, axes, time, bundles, worker, is_read_outside }
+    }
+
+    /// All ways to cut a bundle, the uncut first.
+    pub(super) fn choices(&mut self, moves: &mut Moves<'_>, bundle: &Bundle) -> Vec<Choice> {
+        let mut cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
+        if self.worker.is_none() && bundle.is_heavy {
+            drop_redundant(&mut cuts, self.axes.len());
+        }
+        let mut choices = Vec::with_capacity(cuts.len());
+        for ops in cuts {
+            let compute_seconds = self.compute_seconds(bundle, &ops);
+            let inner_seconds = self.inner_seconds(moves, bundle, &ops);
+            if inner_seconds.is_finite() {
+                choices.push(Choice { ops, compute_seconds, inner_seconds });
+            }
+        }
+        choices
+    }
+
+    /// Every axis cuts one of the factors, or none.
+    fn heavy(&self, op: OpId) -> Vec<Vec<Cut>> {
+        let rule = self.layout.rule(op);
+        let mut found = vec![Strategy::whole(rule)];
+        for (axis, pieces) in self.axes.pieces.iter().enumerate() {
+            for index in 0..found.len() {
+                for factor in 0..rule.factors.len() {
+                    let mut strategy = found[index].clone();
+                    let add = |piece| {
+                        let is_fine = strategy.may_add(rule, &self.layout.mesh, factor as u16, piece).is_ok();
+                        if is_fine {
+                            strategy.factors[factor].push(piece);
+                        }
+                        is_fine
+                    };
+                    if pieces.iter().copied().all(add) && self.divides(op, &strategy, factor, axis) {
+                        found.push(strategy);
+                    }
+                }
+            }
+        }
+        found.into_iter().map(|strategy| vec![self.cut(op, strategy, None)]).collect()
+    }
+
+    /// Whether all parts of a factor are of the same size, also in every trip.
+    fn divides(&self, op: OpId, strategy: &Strategy, factor: usize, _axis: usize) -> bool {
+        let size = self.layout.rule(op).factors[factor].size;
+        let parts = self.layout.mesh.product(&strategy.factors[factor]);
+        size.is_multiple_of(parts * self.time.factor_trips(op, factor))
+    }
+
+    /// Every axis cuts one of the dimensions of the largest value, or none; all else follows.
+    fn light(&mut self, bundle: &Bundle) -> Vec<Vec<Cut>> {
+        let program = self.layout.program;
+        let values = |op: &OpId| {
+            let operation = &program.ops[*op];
+            operation.operands.iter().chain(&operation.results).copied().collect::<SmallVec<[ValueId; 4]>>()
+        };
+        let weight = |value: &ValueId| (program.ty(*value).elements(), program.shape(*value).len());
+        let candidates = bundle.ops.iter().flat_map(values).filter(|&value| !self.layout.is_free(value));
+        let Some(seed) = candidates.max_by_key(|value| (weight(value), std::cmp::Reverse(*value))) else {
+            return Vec::new();
+        };
+        let rank = program.shape(seed).len() as u32;
+        let mut places = vec![Place::default()];
+        for axis in 0..self.axes.len() {
+            for index in 0..places.len() {
+                let place = places[index];
+                places.extend((1..=rank).map(|spot| place.with(axis, spot)));
+            }
+        }
+        places.retain(|&place| self.time.divides(self.axes, seed, program.ty(seed), place));
+        let mut found: Vec<Vec<Cut>> = Vec::new();
+        for place in places {
+            let cuts = self.follow(bundle, seed, place);
+            if let Some(cuts) = cuts {
+                found.push(cuts);
+            }
+        }
+        found
+    }
+
+    /// How a bundle is cut where one of its values lies so.
+    fn follow(&mut self, bundle: &Bundle, seed: ValueId, place: Place) -> Option<Vec<Cut>> {
+        for axis in 0..self.axes.len() {
+            let Some(dim) = (place.spot(axis) as usize).checked_sub(1) else { continue };
+            for &piece in &self.axes.pieces[axis] {
+                if !self.layout.may_cut(seed, dim, piece) {
+                    self.layout.clear(&bundle.ops);
+                    return None;
+                }
+                self.layout.cut(seed, dim, piece);
+            }
+        }
+        self.layout.propagate_within(&bundle.ops);
+        let cuts = bundle.ops.iter().map(|&op| {
+            let lies = |value: &ValueId| self.layout.sharding(*value).clone();
+            let results: SmallVec<[Sharding; 1]> = self.layout.program.ops[op].results.iter().map(lies).collect();
+            self.cut(op, self.layout.strategy(op).clone(), Some(results))
+        });
+        let cuts: Vec<Cut> = cuts.collect();
+        self.layout.clear(&bundle.ops);
+        Some(cuts)
+    }
+
+    fn cut(&self, op: OpId, strategy: Strategy, results: Option<SmallVec<[Sharding; 1]>>) -> Cut {
+        let (rule, mesh, operation) = (self.layout.rule(op), &self.layout.mesh, &self.layout.program.ops[op]);
+        if is_tie(&operation.op) {
+            let whole = |values: &[ValueId]| values.iter().map(|_| Place::default()).collect::<Vec<_>>();
+            let made: SmallVec<[Place; 1]> = whole(&operation.results).into();
+            return Cut { strategy, wanted: whole(&operation.operands).into(), lies: made.clone(), made };
+        }
+        let wanted = rule.operands.iter().map(|labels| self.axes.place(&strategy.sharding(rule, mesh, labels)));
+        let made: SmallVec<[Place; 1]> =
+            rule.results.iter().map(|labels| self.axes.place(&strategy.result(rule, mesh, labels))).collect();
+        let lies = match results {
+            Some(results) => results.iter().map(|sharding| self.axes.place(sharding)).collect(),
+            None => made.iter().map(|place| place.finished(self.axes.len())).collect(),
+        };
+        Cut { wanted: wanted.collect(), strategy, made, lies }
+    }
+
+    /// What a bundle computes, as the simulator counts it: by a program of the parts that a device has.
+    fn compute_seconds(&self, bundle: &Bundle, cuts: &[Cut]) -> f64 {
+        let Some(Worker { device, engine }) = self.worker else { return 0.0 };
+        let old = self.layout.program;
+        let mut new = Program::new("");
+        let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        let (mut trips, body) = (1, new.body);
+        for (&op, cut) in bundle.ops.iter().zip(cuts) {
+            let operation = &old.ops[op];
+            let mut operands = SmallVec::<[ValueId; 4]>::new();
+            for (index, &operand) in operation.operands.iter().enumerate() {
+                let place = cut.wanted.get(index).copied().unwrap_or_default();
+                let value = values.entry(operand).or_insert_with(|| {
+                    new.add_argument(Argument::default(), self.local(operand, place, old.ty(operand)))
+                });
+                operands.push(*value);
+            }
+            let types: Vec<Type> = operation
+                .results
+                .iter()
+                .zip(&cut.made)
+                .map(|(&result, &place)| self.local(result, place, old.ty(result)))
+                .collect();
+            let id = new.add_op_with_types(body, operation.op.clone(), &operands, &[], types, Program::UNKNOWN_LOCATION);
+            for (&result, &value) in operation.results.iter().zip(&new.ops[id].results.clone()) {
+                values.insert(result, value);
+                if self.is_read_outside[crate::program::Id::index(result)] {
+                    new.add_result(value, ResultInfo::default());
+                }
+            }
+            trips = trips.max(self.time.trips(op));
+        }
+        let seconds = |kernel: &Kernel| kernel_seconds(device, engine, kernel);
+        kernels(&new).iter().map(seconds).sum::<f64>() * trips as f64
+    }
+
+    fn local(&self, value: ValueId, place: Place, ty: &Type) -> Type {
+        self.time.tile(value, &self.axes.local(place, ty))
+    }
+
+    /// What is moved between the ops of a bundle.
+    fn inner_seconds(&self, moves: &mut Moves<'_>, bundle: &Bundle, cuts: &[Cut]) -> f64 {
+        let program = self.layout.program;
+        let mut lies: FxHashMap<ValueId, (Place, Place)> = FxHashMap::default();
+        let mut paid: Vec<(ValueId, Place)> = Vec::new();
+        let mut seconds = 0.0;
+        for (&op, cut) in bundle.ops.iter().zip(cuts) {
+            for (&operand, &wanted) in program.ops[op].operands.iter().zip(&cut.wanted) {
+                let Some(&(made, finished)) = lies.get(&operand) else { continue };
+                let times = self.time.trips(op) as f64;
+                let ty = self.time.tile(operand, program.ty(operand));
+                if made != finished && !paid.contains(&(operand, finished)) {
+                    paid.push((operand, finished));
+                    seconds += times * moves.seconds(&ty, made, finished);
+                }
+                if finished != wanted && !paid.contains(&(operand, wanted)) {
+                    paid.push((operand, wanted));
+                    seconds += times * moves.seconds(&ty, finished, wanted);
+                }
+            }
+            for ((&result, &made), &finished) in program.ops[op].results.iter().zip(&cut.made).zip(&cut.lies) {
+                lies.insert(result, (made, finished));
+            }
+        }
+        seconds
+    }
+}
+
+/// Keeps only the ways that use most axes.
+fn drop_redundant(cuts: &mut Vec<Vec<Cut>>, axes: usize) {
+    let used = |cuts: &Vec<Cut>| {
+        let places = cuts.iter().flat_map(|cut| cut.wanted.iter().chain(&cut.made));
+        (0..axes).filter(|&axis| places.clone().any(|place| place.spot(axis) != 0)).count()
+    };
+    let most = cuts.iter().map(used).max().unwrap_or(0);
+    cuts.retain(|cuts| used(cuts) == most);
+}

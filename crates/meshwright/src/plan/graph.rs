@@ -1,0 +1,193 @@
+//! Which classes of bundles read what others make.
+
+use std::collections::BTreeMap;
+
+use super::alike::Classes;
+use super::bundle::{Bundles, source};
+use super::choices::Choice;
+use super::moves::Place;
+use super::time::Time;
+use crate::program::{ArgumentClass, Id, OpId, Phase, Program, ValueId};
+use crate::shard::Layout;
+
+/// Values that pass between classes, all of a kind told once.
+#[derive(Clone, Debug)]
+pub(super) struct Graph {
+    pub(super) flows: Vec<Flow>,
+    /// How each argument and each value of a bundle comes to be, `None` for numbers and what is made anew.
+    pub(super) origins: Vec<Option<Origin>>,
+    /// The flow that each value is in, in the forward pass and after it.
+    pub(super) flow_of: Vec<[Option<u32>; 2]>,
+}
+
+/// A value that some read in the same pass: it is brought to them once.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) origin: Origin,
+    pub(super) readers: Vec<Reader>,
+    /// One of the values, and how many there are.
+    pub(super) value: ValueId,
+    pub(super) count: usize,
+    /// How often each is brought there.
+    pub(super) times: usize,
+    pub(super) kind: Kind,
+}
+
+/// What a value that is moved is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Activation,
+    Gradient,
+    Weight,
+}
+
+/// Where a value comes from, by what decides how it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    /// The result of an op.
+    Made { class: usize, op: usize, result: usize },
+    /// An argument that lies as its next value does, which the op makes.
+    Stored { class: usize, op: usize, result: usize },
+    /// An argument that lies as the op wants it.
+    Read { class: usize, op: usize, operand: usize },
+}
+
+/// An operand of an op of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Reader {
+    pub(super) class: usize,
+    pub(super) op: usize,
+    pub(super) operand: usize,
+}
+
+impl Origin {
+    pub(super) fn class(self) -> usize {
+        match self {
+            Origin::Made { class, .. } | Origin::Stored { class, .. } | Origin::Read { class, .. } => class,
+        }
+    }
+
+    /// How the value lies under a choice of its class.
+    pub(super) fn place(self, choice: &Choice) -> Place {
+        match self {
+            Origin::Made { op, result, .. } => choice.ops[op].made[result],
+            Origin::Stored { op, result, .. } => choice.ops[op].lies[result],
+            Origin::Read { op, operand, .. } => choice.ops[op].wanted[operand],
+        }
+    }
+}
+
+impl Reader {
+    pub(super) fn place(self, choice: &Choice) -> Place {
+        choice.ops[self.op].wanted[self.operand]
+    }
+}
+
+impl Graph {
+    /// `is_eager`: weights are gathered, and gradients reduced, in every trip.
+    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, classes: &Classes, time: &Time, is_eager: bool) -> Graph {
+        let program = layout.program;
+        let reads = reads(program, bundles, classes);
+        let is_gradient = gradients(layout);
+        let origins = origins(layout, bundles, classes, &reads);
+        let mut numbers: BTreeMap<(Origin, Vec<Reader>, usize, Kind), usize> = BTreeMap::new();
+        let mut flows: Vec<Flow> = Vec::new();
+        let mut flow_of = vec![[None; 2]; program.values.len()];
+        for value in program.values.ids() {
+            let Some(origin) = origins[value.index()] else { continue };
+            for is_forward in [true, false] {
+                let in_pass = |read: &&Read| layout.anatomy.is_forward(read.by) == is_forward;
+                let readers = || reads[value.index()].iter().filter(in_pass);
+                let mut list: Vec<Reader> = readers().map(|read| read.reader).collect();
+                list.sort_unstable();
+                list.dedup();
+                if list.is_empty() {
+                    continue;
+                }
+                let in_loop = readers().any(|read| time.trips(read.by) > 1)
+                    || program.producer(value).is_some_and(|op| time.trips(op) > 1);
+                let is_repeated = time.is_tiled(value) || is_eager && in_loop;
+                let times = if is_repeated { time.microbatches } else { 1 };
+                let kind = kind(layout, &is_gradient, value);
+                let number = *numbers.entry((origin, list.clone(), times, kind)).or_insert(flows.len());
+                if number == flows.len() {
+                    flows.push(Flow { origin, readers: list, value, count: 0, times, kind });
+                }
+                flows[number].count += 1;
+                flow_of[value.index()][usize::from(!is_forward)] = Some(number as u32);
+            }
+        }
+        Graph { flows, origins, flow_of }
+    }
+}
+
+/// Somebody who reads a value.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    by: OpId,
+    reader: Reader,
+}
+
+/// For every value who reads it outside of the bundle that makes it.
+fn reads(program: &Program, bundles: &Bundles, classes: &Classes) -> Vec<Vec<Read>> {
+    let mut reads: Vec<Vec<Read>> = vec![Vec::new(); program.values.len()];
+    for (number, bundle) in bundles.list.iter().enumerate() {
+        for (place, &op) in bundle.ops.iter().enumerate() {
+            for (operand, &value) in program.ops[op].operands.iter().enumerate() {
+                let value = source(program, value);
+                if program.ty(value).elements() > 1 && bundles.maker(program, value) != Some(number) {
+                    let reader = Reader { class: classes.of[number], op: place, operand };
+                    reads[value.index()].push(Read { by: op, reader });
+                }
+            }
+        }
+    }
+    reads
+}
+
+fn origins(layout: &Layout<'_>, bundles: &Bundles, classes: &Classes, reads: &[Vec<Read>]) -> Vec<Option<Origin>> {
+    let program = layout.program;
+    let mut origins = vec![None; program.values.len()];
+    for (number, bundle) in bundles.list.iter().enumerate() {
+        for (op, &id) in bundle.ops.iter().enumerate() {
+            for (result, &value) in program.ops[id].results.iter().enumerate() {
+                origins[value.index()] = Some(Origin::Made { class: classes.of[number], op, result });
+            }
+        }
+    }
+    for (index, &argument) in program.body().arguments.iter().enumerate() {
+        let next = layout.anatomy.next[index].map(|result| source(program, program.body().results[result]));
+        let made = next.and_then(|next| origins[next.index()]);
+        origins[argument.index()] = match made {
+            Some(Origin::Made { class, op, result }) => Some(Origin::Stored { class, op, result }),
+            _ => reads[argument.index()].first().map(|read| {
+                let Reader { class, op, operand } = read.reader;
+                Origin::Read { class, op, operand }
+            }),
+        };
+    }
+    origins
+}
+
+fn kind(layout: &Layout<'_>, is_gradient: &[bool], value: ValueId) -> Kind {
+    let argument = layout.anatomy.origins[value.index()];
+    match argument.map(|argument| layout.anatomy.classes[argument]) {
+        Some(ArgumentClass::Parameter | ArgumentClass::State) => Kind::Weight,
+        _ if is_gradient[value.index()] => Kind::Gradient,
+        _ => Kind::Activation,
+    }
+}
+
+/// For every value whether nothing but updates is made of it.
+fn gradients(layout: &Layout<'_>) -> Vec<bool> {
+    let program = layout.program;
+    let mut is_gradient = vec![true; program.values.len()];
+    for &op in program.body().ops.iter().rev() {
+        let leads_on = |result: &ValueId| !is_gradient[result.index()];
+        let is_update = layout.anatomy.phase(op) == Phase::Update;
+        if !is_update && (layout.anatomy.is_forward(op) || program.ops[op].results.iter().any(leads_on)) {
+            program.ops[op].operands.iter().for_each(|operand| is_gradient[operand.index()] = false);
+        }
+    }
+    is_gradient
+}

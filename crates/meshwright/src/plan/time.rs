@@ -1,0 +1,69 @@
+//! Microbatches: what runs in every trip of a loop over them, and on how much.
+
+use super::moves::{Axes, Place};
+use crate::program::{Id, OpId, Program, Type, ValueId};
+use crate::shard::{Axis, Layout, Mesh};
+
+/// The name of the axis in time that microbatches lie along.
+pub(super) const MICROBATCHES: &str = "micro";
+
+/// How a step is cut in time.
+#[derive(Clone, Debug)]
+pub(super) struct Time {
+    pub(super) microbatches: usize,
+    /// For every value, the dimension that is cut into microbatches.
+    tiles: Vec<Option<u8>>,
+    /// For every op, the factors that are.
+    factors: Vec<u64>,
+}
+
+impl Time {
+    /// The inputs are cut along their first dimension, and all that follows from it.
+    pub(super) fn new(program: &Program, microbatches: usize) -> Result<Time, String> {
+        let mut time =
+            Time { microbatches, tiles: vec![None; program.values.len()], factors: vec![0; program.ops.len()] };
+        if microbatches == 1 {
+            return Ok(time);
+        }
+        let axis = Axis { name: MICROBATCHES.to_owned(), size: microbatches, temporal: true };
+        let mut layout = Layout::new(program, Mesh::new(vec![axis])?);
+        crate::tactics::cut_batch(&mut layout, 0)?;
+        for value in program.values.ids() {
+            let dims = &layout.sharding(value).dims;
+            time.tiles[value.index()] = dims.iter().position(|pieces| !pieces.is_empty()).map(|dim| dim as u8);
+        }
+        for &op in layout.ops() {
+            let factors = layout.strategy(op).factors.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
+            time.factors[op.index()] = factors.map(|(factor, _)| 1 << factor).sum();
+        }
+        Ok(time)
+    }
+
+    /// How often an op runs.
+    pub(super) fn trips(&self, op: OpId) -> usize {
+        if self.factors[op.index()] == 0 { 1 } else { self.microbatches }
+    }
+
+    pub(super) fn factor_trips(&self, op: OpId, factor: usize) -> usize {
+        if self.factors[op.index()] >> factor & 1 == 1 { self.microbatches } else { 1 }
+    }
+
+    pub(super) fn is_tiled(&self, value: ValueId) -> bool {
+        self.tiles[value.index()].is_some()
+    }
+
+    /// The type of what one trip has of a value.
+    pub(super) fn tile(&self, value: ValueId, ty: &Type) -> Type {
+        let mut tile = ty.clone();
+        if let Some(dim) = self.tiles[value.index()] {
+            tile.shape[usize::from(dim)] /= self.microbatches;
+        }
+        tile
+    }
+
+    /// Whether every part is of the same size, also in every trip.
+    pub(super) fn divides(&self, axes: &Axes, value: ValueId, ty: &Type, place: Place) -> bool {
+        let tile = self.tile(value, ty);
+        (0..tile.rank()).all(|dim| tile.shape[dim].is_multiple_of(axes.parts(place, dim)))
+    }
+}
