@@ -117,6 +117,7 @@ impl Summary<'_> {
 fn memory_model_name(model: MemoryModel) -> &'static str {
     match model {
         MemoryModel::Fused => "fused",
+        MemoryModel::Ordered => "ordered",
         MemoryModel::Eager => "eager",
     }
 }

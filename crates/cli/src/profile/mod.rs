@@ -58,6 +58,7 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Memory {
     Fused,
+    Ordered,
     Eager,
 }
 
@@ -65,6 +66,7 @@ impl Memory {
     fn model(self) -> MemoryModel {
         match self {
             Memory::Fused => MemoryModel::Fused,
+            Memory::Ordered => MemoryModel::Ordered,
             Memory::Eager => MemoryModel::Eager,
         }
     }

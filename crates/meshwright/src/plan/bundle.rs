@@ -58,11 +58,7 @@ pub(super) fn source(program: &Program, mut value: ValueId) -> ValueId {
 }
 
 /// Bundles of ops with the same key.
-fn collect<K: Ord>(
-    layout: &Layout<'_>,
-    key: impl Fn(OpId) -> Option<K>,
-    is_heavy: impl Fn(OpId) -> bool,
-) -> Bundles {
+fn collect<K: Ord>(layout: &Layout<'_>, key: impl Fn(OpId) -> Option<K>, is_heavy: impl Fn(OpId) -> bool) -> Bundles {
     let mut numbers = std::collections::BTreeMap::new();
     let mut bundles = Bundles { list: Vec::new(), of: vec![None; layout.program.ops.len()] };
     for &op in &layout.program.body().ops {

@@ -7,7 +7,7 @@ use super::bundle::{Bundle, Bundles};
 use super::moves::{Axes, Moves, Place};
 use super::time::Time;
 use crate::cluster::Device;
-use crate::program::{Argument, OpId, Program, ResultInfo, Type, ValueId};
+use crate::program::{Argument, Id, OpId, Program, ResultInfo, Type, ValueId};
 use crate::shard::{Layout, Sharding, Strategy, is_tie};
 use crate::simulate::{Engine, Kernel, kernel_seconds, kernels};
 
@@ -39,7 +39,6 @@ pub(super) struct Scene<'a, 'p> {
     pub(super) layout: Layout<'p>,
     pub(super) axes: &'a Axes,
     pub(super) time: &'a Time,
-    pub(super) bundles: &'a Bundles,
     pub(super) worker: Option<Worker<'a>>,
     /// Values that somebody reads outside of the bundle that makes them.
     pub(super) is_read_outside: Vec<bool>,
@@ -57,20 +56,20 @@ impl<'a, 'p> Scene<'a, 'p> {
         layout: Layout<'p>,
         axes: &'a Axes,
         time: &'a Time,
-        bundles: &'a Bundles,
+        bundles: &Bundles,
         worker: Option<Worker<'a>>,
     ) -> Scene<'a, 'p> {
         let program = layout.program;
         let mut is_read_outside = vec![false; program.values.len()];
         for &op in &program.body().ops {
             for value in program.outer_reads(op) {
-                is_read_outside[crate::program::Id::index(value)] |= bundles.of(op) != bundles.maker(program, value);
+                is_read_outside[value.index()] |= bundles.of(op) != bundles.maker(program, value);
             }
         }
         for &value in &program.body().results {
-            is_read_outside[crate::program::Id::index(value)] = true;
+            is_read_outside[value.index()] = true;
         }
-        Scene { layout, axes, time, bundles, worker, is_read_outside }
+        Scene { layout, axes, time, worker, is_read_outside }
     }
 
     /// All ways to cut a bundle, the uncut first.
@@ -87,6 +86,7 @@ impl<'a, 'p> Scene<'a, 'p> {
                 choices.push(Choice { ops, compute_seconds, inner_seconds });
             }
         }
+        drop_slow(&mut choices);
         choices
     }
 
@@ -215,10 +215,11 @@ impl<'a, 'p> Scene<'a, 'p> {
                 .zip(&cut.made)
                 .map(|(&result, &place)| self.local(result, place, old.ty(result)))
                 .collect();
-            let id = new.add_op_with_types(body, operation.op.clone(), &operands, &[], types, Program::UNKNOWN_LOCATION);
+            let id =
+                new.add_op_with_types(body, operation.op.clone(), &operands, &[], types, Program::UNKNOWN_LOCATION);
             for (&result, &value) in operation.results.iter().zip(&new.ops[id].results.clone()) {
                 values.insert(result, value);
-                if self.is_read_outside[crate::program::Id::index(result)] {
+                if self.is_read_outside[result.index()] {
                     new.add_result(value, ResultInfo::default());
                 }
             }
@@ -259,6 +260,16 @@ impl<'a, 'p> Scene<'a, 'p> {
         seconds
     }
 }
+
+/// Drops the ways in which much is computed that others compute too.
+fn drop_slow(choices: &mut Vec<Choice>) {
+    let least = choices.iter().map(|choice| choice.compute_seconds).fold(f64::INFINITY, f64::min);
+    choices.retain(|choice| choice.compute_seconds <= MOST_SLOW * least + LITTLE_SECONDS);
+}
+
+/// Ways that take longer than this many times the fastest are left, unless they take little.
+const MOST_SLOW: f64 = 1.7;
+const LITTLE_SECONDS: f64 = 200e-6;
 
 /// Keeps only the ways that use most axes.
 fn drop_redundant(cuts: &mut Vec<Vec<Cut>>, axes: usize) {

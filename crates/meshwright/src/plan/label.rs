@@ -1,25 +1,39 @@
 //! Choosing how every class of bundles is cut, as a problem of labelling.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Problem, scaled};
-use meshwright_solver::{Answer, Limit, Options, Start, solve};
+use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Problem, Resource, Use, scaled};
+use meshwright_solver::{Answer, Limit, Options, Solution, Start, solve};
 
 use super::alike::Classes;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
-use super::graph::{Flow, Graph, Kind, Origin};
+use super::graph::{Flow, Graph, Kind, Origin, Reader};
+use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
 
 /// What was chosen.
 #[derive(Clone, Debug)]
 pub(super) struct Labelled {
-    /// For every class the number of its choice.
-    pub(super) chosen: Vec<usize>,
+    /// For every class.
+    pub(super) labels: Vec<Label>,
     /// For every flow to several readers, where it is brought.
     pub(super) copies: Vec<Option<Place>>,
     pub(super) seconds: f64,
     pub(super) lower_bound_seconds: f64,
+    /// The most that is in memory at a time, as far as the labelling knows, and when.
+    pub(super) peak_bytes: u64,
+    pub(super) peak_step: usize,
+    /// Whether memory had anything to do with it.
+    pub(super) is_bound: bool,
+}
+
+/// What a class does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label {
+    pub(super) choice: usize,
+    pub(super) mode: Mode,
 }
 
 /// The share of what moving values takes that is not hidden behind computing.
@@ -55,64 +69,158 @@ pub(super) fn all_choices(
     classes.members.iter().map(|members| scene.choices(moves, &bundles.list[members[0]])).collect()
 }
 
-/// The cheapest choice for every class.
-pub(super) fn label(
-    scene: &Scene<'_, '_>,
-    moves: &mut Moves<'_>,
-    classes: &Classes,
-    graph: &Graph,
-    choices: &[Vec<Choice>],
-    exposure: Exposure,
-) -> Option<Labelled> {
-    let mut building = Building { scene, moves, choices, exposure, nodes: Vec::new(), tables: BTreeMap::new() };
-    for (class, choices) in choices.iter().enumerate() {
-        let count = classes.members[class].len() as f64;
-        let seconds = |choice: &Choice| count * (choice.compute_seconds + choice.inner_seconds);
-        let alternative = |choice| Alternative { cost: scaled(seconds(choice), UNIT), ..Alternative::default() };
-        building.nodes.push(Node { alternatives: choices.iter().map(alternative).collect() });
+/// What is to be labelled.
+pub(super) struct Task<'t, 's, 'p> {
+    pub(super) scene: &'t Scene<'s, 'p>,
+    pub(super) classes: &'t Classes,
+    pub(super) graph: &'t Graph,
+    pub(super) choices: &'t [Vec<Choice>],
+    pub(super) lives: &'t Lives,
+    pub(super) exposure: Exposure,
+    pub(super) may_recompute: bool,
+}
+
+/// At so many times memory is looked at, at most.
+const MOST_TIMES: usize = 24;
+
+/// The cheapest labels with which no more than a limit is in memory at any time. Memory is looked at only when it
+/// is most: a time at which there is too much is added to those at which there must not be, until there is none.
+pub(super) fn label(task: &Task<'_, '_, '_>, moves: &mut Moves<'_>, limit_bytes: u64) -> Option<Labelled> {
+    let quick = Building::new(task, moves, false).search(limit_bytes, 0)?;
+    if quick.peak_bytes <= limit_bytes {
+        return Some(quick);
     }
-    let mut copies: Vec<Option<(usize, Vec<Place>)>> = Vec::with_capacity(graph.flows.len());
-    for flow in &graph.flows {
-        copies.push(building.flow(flow));
-    }
-    let problem = building.finish();
-    let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start: Start::default() };
-    let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
-    let chosen = solution.assignment.iter().map(|&label| label as usize).collect::<Vec<_>>();
-    let copy = |copy: &Option<(usize, Vec<Place>)>| copy.as_ref().map(|(node, places)| places[chosen[*node]]);
-    Some(Labelled {
-        copies: copies.iter().map(copy).collect(),
-        seconds: solution.evaluation.cost as f64 * UNIT,
-        lower_bound_seconds: solution.lower_bound as f64 * UNIT,
-        chosen: chosen[..choices.len()].to_vec(),
-    })
+    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES)
 }
 
 /// A problem under way.
-struct Building<'b, 'm, 's, 'p> {
-    scene: &'b Scene<'s, 'p>,
+struct Building<'b, 'm, 't, 's, 'p> {
+    task: &'b Task<'t, 's, 'p>,
     moves: &'b mut Moves<'m>,
-    choices: &'b [Vec<Choice>],
-    exposure: Exposure,
+    labels: Vec<Vec<Label>>,
     nodes: Vec<Node>,
     /// Costs between two nodes, the smaller number first.
     tables: BTreeMap<(usize, usize), Vec<Cost>>,
+    copies: Vec<Option<(usize, Vec<Place>)>>,
 }
 
-impl Building<'_, '_, '_, '_> {
+impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
+    fn new(task: &'b Task<'t, 's, 'p>, moves: &'b mut Moves<'m>, may_recompute: bool) -> Building<'b, 'm, 't, 's, 'p> {
+        let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
+        for (class, choices) in task.choices.iter().enumerate() {
+            let modes: &[Mode] = if may_recompute { &task.lives.modes[class] } else { &[Mode::Kept] };
+            let labels = |choice: usize| modes.iter().map(move |&mode| Label { choice, mode });
+            let labels: Vec<Label> = (0..choices.len()).flat_map(labels).collect();
+            let alternatives = labels.iter().map(|&label| building.alternative(class, label)).collect();
+            building.nodes.push(Node { alternatives });
+            building.labels.push(labels);
+        }
+        for flow in &task.graph.flows {
+            let copy = building.flow(flow);
+            building.copies.push(copy);
+        }
+        building
+    }
+
+    fn alternative(&self, class: usize, label: Label) -> Alternative {
+        let choice = &self.task.choices[class][label.choice];
+        let count = self.task.classes.members[class].len() as f64;
+        let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
+        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds);
+        Alternative { cost: scaled(seconds, UNIT), ..Alternative::default() }
+    }
+
+    fn search(mut self, limit_bytes: u64, most_times: usize) -> Option<Labelled> {
+        let resources = match most_times {
+            0 => Vec::new(),
+            _ => vec![Resource { name: "memory".to_owned(), limit: Some(limit_bytes) }],
+        };
+        let edges = std::mem::take(&mut self.tables).into_iter().map(|((left, right), costs)| Edge {
+            nodes: [left as u32, right as u32].into_iter().collect(),
+            costs: costs.into(),
+        });
+        let nodes = std::mem::take(&mut self.nodes);
+        let mut problem = Problem { name: "plan".to_owned(), resources, nodes, edges: edges.collect() };
+        let (mut times, mut start) = (Vec::new(), Start::default());
+        loop {
+            let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start };
+            let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
+            let labelled = self.read(&solution, most_times > 0);
+            let is_over = labelled.peak_bytes > limit_bytes;
+            if !is_over || times.len() >= most_times || times.contains(&labelled.peak_step) {
+                return (most_times == 0 || !is_over).then_some(labelled);
+            }
+            times.push(labelled.peak_step);
+            times.sort_unstable();
+            self.use_memory(&mut problem, &times);
+            start = Start { assignment: Some(solution.assignment), prices: Vec::new() };
+        }
+    }
+
+    /// Says what every label takes at some times.
+    fn use_memory(&self, problem: &mut Problem, times: &[usize]) {
+        let Task { scene, lives, choices, .. } = self.task;
+        for (class, labels) in self.labels.iter().enumerate() {
+            for (alternative, label) in problem.nodes[class].alternatives.iter_mut().zip(labels) {
+                let bytes = lives.at(scene, class, &choices[class][label.choice], label.mode, times);
+                let used = |(slot, &amount): (usize, &u64)| {
+                    (amount > 0).then_some(Use { resource: 0, start: slot as u64, end: slot as u64 + 1, amount })
+                };
+                alternative.uses = bytes.iter().enumerate().filter_map(used).collect();
+            }
+        }
+    }
+
+    fn read(&self, solution: &Solution, is_bound: bool) -> Labelled {
+        let Task { scene, lives, choices, .. } = self.task;
+        let chosen = |(class, labels): (usize, &Vec<Label>)| labels[solution.assignment[class] as usize];
+        let labels: Vec<Label> = self.labels.iter().enumerate().map(chosen).collect();
+        let mut changes = vec![0_i64; lives.steps + 1];
+        for (class, label) in labels.iter().enumerate() {
+            lives.add(scene, class, &choices[class][label.choice], label.mode, &mut changes);
+        }
+        let (mut bytes, mut peak_bytes, mut peak_step) = (0_i64, 0, 0);
+        for (step, change) in changes.iter().enumerate() {
+            bytes += change;
+            if bytes > peak_bytes {
+                (peak_bytes, peak_step) = (bytes, step);
+            }
+        }
+        let copy = |copy: &Option<(usize, Vec<Place>)>| {
+            copy.as_ref().map(|(node, places)| places[solution.assignment[*node] as usize])
+        };
+        Labelled {
+            labels,
+            copies: self.copies.iter().map(copy).collect(),
+            seconds: solution.evaluation.cost as f64 * UNIT,
+            lower_bound_seconds: solution.lower_bound as f64 * UNIT,
+            peak_bytes: peak_bytes as u64,
+            peak_step,
+            is_bound,
+        }
+    }
+
+    /// Where a flow begins, or is wanted, under every label of a class.
+    fn places(&self, class: usize, place: impl Fn(&Choice) -> Place) -> Vec<(Place, Mode)> {
+        let choices = &self.task.choices[class];
+        self.labels[class].iter().map(|label| (place(&choices[label.choice]), label.mode)).collect()
+    }
+
     /// Adds what a flow costs. One that has several readers has a node that says where it is brought for all of
     /// them.
     fn flow(&mut self, flow: &Flow) -> Option<(usize, Vec<Place>)> {
         let origin = flow.origin;
-        let froms: Vec<Place> = self.choices[origin.class()].iter().map(|choice| origin.place(choice)).collect();
-        let readers: Vec<_> = flow.readers.iter().filter(|reader| !is_itself(origin, reader.class)).collect();
+        let froms = self.places(origin.class(), |choice| origin.place(choice));
+        let readers: Vec<Reader> =
+            flow.readers.iter().copied().filter(|reader| !is_itself(origin, reader.class)).collect();
         if let [reader] = readers[..] {
-            let tos: Vec<Place> = self.choices[reader.class].iter().map(|choice| reader.place(choice)).collect();
+            let tos = self.places(reader.class, |choice| reader.place(choice));
             self.connect(flow, (origin.class(), &froms), (reader.class, &tos));
             return None;
         }
-        let wanted = readers.iter().flat_map(|reader| self.choices[reader.class].iter().map(|choice| reader.place(choice)));
-        let mut places: Vec<Place> = wanted.collect();
+        let wanted = readers.iter().flat_map(|reader| self.places(reader.class, |choice| reader.place(choice)));
+        let mut places: Vec<Place> = wanted.map(|(place, _)| place).collect();
         places.sort_unstable();
         places.dedup();
         if places.is_empty() {
@@ -120,49 +228,97 @@ impl Building<'_, '_, '_, '_> {
         }
         let node = self.nodes.len();
         self.nodes.push(Node { alternatives: vec![Alternative::default(); places.len()] });
-        self.connect(flow, (origin.class(), &froms), (node, &places));
+        let copies: Vec<(Place, Mode)> = places.iter().map(|&place| (place, Mode::Kept)).collect();
+        self.connect(flow, (origin.class(), &froms), (node, &copies));
         for reader in readers {
-            let tos: Vec<Place> = self.choices[reader.class].iter().map(|choice| reader.place(choice)).collect();
-            self.connect(flow, (node, &places), (reader.class, &tos));
+            let tos = self.places(reader.class, |choice| reader.place(choice));
+            self.connect(flow, (node, &copies), (reader.class, &tos));
+            self.require(flow, (origin.class(), &froms), (reader.class, &tos));
         }
         Some((node, places))
     }
 
-    fn connect(&mut self, flow: &Flow, (from, froms): (usize, &[Place]), (to, tos): (usize, &[Place])) {
-        let program = self.scene.layout.program;
-        let ty = if flow.times > 1 && self.scene.time.is_tiled(flow.value) {
-            self.scene.time.tile(flow.value, program.ty(flow.value))
-        } else {
-            program.ty(flow.value).clone()
-        };
-        let scale = (flow.count * flow.times) as f64 * self.exposure.of(flow.kind);
-        let mut cost = |left: Place, right: Place| scaled(scale * self.moves.seconds(&ty, left, right), UNIT);
-        if from == to {
-            for (index, alternative) in self.nodes[from].alternatives.iter_mut().enumerate() {
-                alternative.cost = added(alternative.cost, cost(froms[index], tos[index]));
-            }
+    /// What is made again finds what it reads.
+    fn require(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
+        if !is_needed_again(flow, froms, tos) {
             return;
         }
-        let costs: Vec<Cost> = if from < to {
-            froms.iter().flat_map(|&left| tos.iter().map(move |&right| (left, right))).map(|(left, right)| cost(left, right)).collect()
-        } else {
-            tos.iter().flat_map(|&right| froms.iter().map(move |&left| (left, right))).map(|(left, right)| cost(left, right)).collect()
-        };
-        match self.tables.entry((from.min(to), from.max(to))) {
-            std::collections::btree_map::Entry::Vacant(entry) => _ = entry.insert(costs),
-            std::collections::btree_map::Entry::Occupied(mut entry) => {
-                entry.get_mut().iter_mut().zip(costs).for_each(|(sum, cost)| *sum = added(*sum, cost));
-            }
-        }
+        let cost = |left: Mode, right: Mode| if is_missing(left, right) { FORBIDDEN } else { 0 };
+        self.add_table((from, froms), (to, tos), &mut |left, right| cost(left.1, right.1));
     }
 
-    fn finish(self) -> Problem {
-        let edges = self.tables.into_iter().map(|((left, right), costs)| Edge {
-            nodes: [left as u32, right as u32].into_iter().collect(),
-            costs: costs.into(),
-        });
-        Problem { name: "plan".to_owned(), resources: Vec::new(), nodes: self.nodes, edges: edges.collect() }
+    fn connect(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
+        let (scene, program) = (self.task.scene, self.task.scene.layout.program);
+        let ty = scene.time.tile(flow.value, program.ty(flow.value));
+        let scale = (flow.count * flow.times) as f64 * self.task.exposure.of(flow.kind);
+        let is_needed = is_needed_again(flow, froms, tos);
+        let moves = &mut *self.moves;
+        let mut known: Vec<(Place, Place, f64)> = Vec::new();
+        let mut seconds = |left: Place, right: Place| match known.last() {
+            Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,
+            _ => {
+                let seconds = moves.seconds(&ty, left, right);
+                known.push((left, right, seconds));
+                seconds
+            }
+        };
+        let mut cost = |left: (Place, Mode), right: (Place, Mode)| {
+            if is_needed && is_missing(left.1, right.1) {
+                return FORBIDDEN;
+            }
+            let times = if right.1 == Mode::Again { 2.0 } else { 1.0 };
+            scaled(times * scale * seconds(left.0, right.0), UNIT)
+        };
+        add_table(&mut self.nodes, &mut self.tables, (from, froms), (to, tos), &mut cost);
     }
+
+    fn add_table(&mut self, from: End<'_>, to: End<'_>, cost: &mut dyn FnMut((Place, Mode), (Place, Mode)) -> Cost) {
+        add_table(&mut self.nodes, &mut self.tables, from, to, cost);
+    }
+}
+
+/// A node, and where a value is under each of its labels.
+type End<'e> = (usize, &'e [(Place, Mode)]);
+
+fn add_table(
+    nodes: &mut [Node],
+    tables: &mut BTreeMap<(usize, usize), Vec<Cost>>,
+    (from, froms): End<'_>,
+    (to, tos): End<'_>,
+    cost: &mut dyn FnMut((Place, Mode), (Place, Mode)) -> Cost,
+) {
+    if from == to {
+        for (index, alternative) in nodes[from].alternatives.iter_mut().enumerate() {
+            alternative.cost = added(alternative.cost, cost(froms[index], tos[index]));
+        }
+        return;
+    }
+    let mut costs: Vec<Cost> = Vec::with_capacity(froms.len() * tos.len());
+    if from < to {
+        for &left in froms {
+            costs.extend(tos.iter().map(|&right| cost(left, right)));
+        }
+    } else {
+        for &right in tos {
+            costs.extend(froms.iter().map(|&left| cost(left, right)));
+        }
+    }
+    match tables.entry((from.min(to), from.max(to))) {
+        Entry::Vacant(entry) => _ = entry.insert(costs),
+        Entry::Occupied(mut entry) => {
+            entry.get_mut().iter_mut().zip(costs).for_each(|(sum, cost)| *sum = added(*sum, cost));
+        }
+    }
+}
+
+/// Whether somebody who reads the value may be made again.
+fn is_needed_again(flow: &Flow, froms: &[(Place, Mode)], tos: &[(Place, Mode)]) -> bool {
+    let has = |ends: &[(Place, Mode)], mode: Mode| ends.iter().any(|end| end.1 == mode);
+    matches!(flow.origin, Origin::Made { .. }) && has(froms, Mode::Gone) && has(tos, Mode::Again)
+}
+
+fn is_missing(made: Mode, reader: Mode) -> bool {
+    made == Mode::Gone && reader == Mode::Again
 }
 
 /// Whether the reader is the one that decides how the value lies.

@@ -192,7 +192,8 @@ impl Ways<'_> {
             let others = (0..self.axes.len()).filter(|axis| place.spot(*axis) == spot && !members.contains(axis));
             spot == 0 || spot == PARTIAL || others.max() < members.first().copied()
         };
-        let extra = [(from, spot, before), (to, target, after)].into_iter().filter(|&(place, spot, _)| !is_inner(place, spot));
+        let extra =
+            [(from, spot, before), (to, target, after)].into_iter().filter(|&(place, spot, _)| !is_inner(place, spot));
         let permute = |bytes: usize| {
             (self.price)(self.mesh, &Movement { step: &Step::Permute, pieces: &[], before: bytes, after: bytes })
         };

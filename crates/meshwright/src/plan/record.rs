@@ -191,7 +191,7 @@ impl<'p> Recording<'p> {
         }
         let is_late = |op: OpId| self.is_late[op.index()];
         let groups = groups.into_values().collect();
-        recompute(self.program, Recomputation { is_late: &is_late, groups, delayed }).compact()
+        recompute(self.program, Recomputation { is_late: &is_late, groups, delayed }).0.compact()
     }
 
     /// What is not in memory, because late kernels compute it themselves, must be computed of what is made again.

@@ -240,7 +240,7 @@ impl<'p> Search<'p> {
             let first = groups[..count].to_vec();
             let values = first.iter().flat_map(|group| group.read.iter().copied()).collect();
             let recomputation = Recomputation { is_late: &is_late, groups: first, delayed: FxHashSet::default() };
-            let found = measured(program::recompute(given, recomputation).compact(), values, true);
+            let found = measured(program::recompute(given, recomputation).0.compact(), values, true);
             let fits = found.memory_bytes <= self.limit_bytes;
             if count == groups.len() {
                 // This is tried whatever the limit is.

@@ -1,99 +1,243 @@
-//! The search for a plan.
+//! The search for the fastest plan that fits.
 
-use super::alike::Classes;
-use super::bundle::Bundles;
-use super::choices::{Scene, Worker};
-use super::graph::Graph;
-use super::label::{Exposure, all_choices, label};
-use super::moves::{Axes, Moves};
-use super::realize::{Chosen, freeze};
-use super::time::{MICROBATCHES, Time};
+use super::decision::Decision;
+use super::frames::{frames, microbatch_counts};
+use super::label::Exposure;
+use super::sketch::{Frame, Ground, Outcome, Sketch};
 use crate::cluster::Cluster;
-use crate::lower::{LocalProgram, Movement, lower_layout};
-use crate::program::Program;
-use crate::shard::{Axis, Layout, Mesh, PieceSet};
-use crate::simulate::{Engine, Prepared, Runner, Timeline, movement_seconds, simulate};
+use crate::lower::LocalProgram;
+use crate::program::{ArgumentClass, Program};
+use crate::shard::Mesh;
+use crate::simulate::{Engine, Runner, Timeline};
 
-/// A step laid out, lowered and simulated.
-#[derive(Debug)]
-pub struct Planned {
-    pub local: LocalProgram,
-    pub timeline: Timeline,
-    pub labelled_seconds: f64,
-    pub bound_seconds: f64,
-    pub text: String,
+/// What to plan for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'r> {
+    pub program: &'r Program,
+    pub cluster: &'r Cluster,
+    pub engine: &'r Engine,
+    /// No device may ever have more in memory.
+    pub limit_bytes: u64,
+    /// How many microbatches; searched where it is not given.
+    pub microbatches: Option<usize>,
 }
 
-/// Plans a step on a mesh, in so many microbatches.
-pub fn attempt(
-    program: &Program,
-    cluster: &Cluster,
-    engine: &Engine,
-    mesh: &Mesh,
-    microbatches: usize,
-    is_eager: bool,
-) -> Result<Planned, String> {
+/// A plan: what was decided, and what comes of it.
+#[derive(Debug)]
+pub struct Plan {
+    /// With the axis of microbatches, where there is one.
+    pub mesh: Mesh,
+    pub microbatches: usize,
+    pub local: LocalProgram,
+    /// What the arguments are for.
+    pub classes: Vec<ArgumentClass>,
+    pub timeline: Timeline,
+    pub peak_bytes: u64,
+    /// What each class of ops does.
+    pub decisions: Vec<Decision>,
+    /// How far the labelling is from its bound, as a share.
+    pub search_gap: f64,
+    /// What fits, the fastest first.
+    pub alternatives: Vec<Considered>,
+}
+
+/// A plan that was found on the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Considered {
+    pub mesh: Mesh,
+    pub microbatches: usize,
+    pub step_seconds: f64,
+    pub peak_bytes: u64,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// The program cannot be planned.
+    Unplannable(String),
+    /// The best that was found does not fit.
+    TooLarge { least_bytes: Option<u64> },
+}
+
+/// So many frames are lowered and simulated at most.
+const MOST_SIMULATED: usize = 4;
+/// So often is a frame labelled again with what its simulation told.
+const MOST_ROUNDS: usize = 5;
+/// Those whose labelling is worse than the best by more than this factor are not simulated.
+const MOST_WORSE: f64 = 1.25;
+/// Into how many runs layers alike are split where memory is short.
+const RUNS: usize = 4;
+
+/// The fastest plan found that fits.
+pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
+    let Request { program, cluster, engine, .. } = *request;
     let runner = Runner { cluster, device: cluster.device(0), engine };
-    let price = |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
-    let t0 = std::time::Instant::now();
-    let axes = Axes::new(mesh);
-    let time = Time::new(program, microbatches)?;
-    let t1 = std::time::Instant::now();
-    let layout = Layout::new(program, mesh.clone());
-    let bundles = Bundles::new(&layout);
-    let t2 = std::time::Instant::now();
-    let classes = Classes::new(&layout, &bundles, 1);
-    let t3 = std::time::Instant::now();
-    let graph = Graph::new(&layout, &bundles, &classes, &time, is_eager);
-    let t4 = std::time::Instant::now();
-    let mut moves = Moves::new(mesh, &axes, &price);
-    let worker = Some(Worker { device: runner.device, engine });
-    let mut scene = Scene::new(layout, &axes, &time, &bundles, worker);
-    let choices = all_choices(&mut scene, &mut moves, &bundles, &classes);
-    let t5 = std::time::Instant::now();
-    let exposure = Exposure { weights: 0.3, gradients: 0.3 };
-    let labelled = label(&scene, &mut moves, &classes, &graph, &choices, exposure).ok_or("there is no plan")?;
-    let t6 = std::time::Instant::now();
-    let mut axis_list = mesh.axes.clone();
-    if microbatches > 1 {
-        axis_list.push(Axis { name: MICROBATCHES.to_owned(), size: microbatches, temporal: true });
-    }
-    let full = Mesh::new(axis_list)?;
-    let chosen = Chosen { bundles: &bundles, classes: &classes, graph: &graph, choices: &choices, labelled: &labelled, axes: &axes };
-    let mut laid_out = chosen.lay_out(program, &full);
-    if microbatches > 1 {
-        let spatial: PieceSet = full.all_pieces().filter(|&piece| !full.is_temporal(piece)).collect();
-        freeze(&mut laid_out, spatial);
-        crate::tactics::cut_batch(&mut laid_out, full.axes.len() - 1)?;
-        if is_eager {
-            laid_out.eager = spatial;
+    let ground = Ground::new(program, runner).map_err(Refusal::Unplannable)?;
+    let mut ranked = rank(request, &ground)?;
+    ranked.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
+    let Some(best) = ranked.first().map(|ranked| ranked.seconds) else {
+        return Err(Refusal::TooLarge { least_bytes: None });
+    };
+    ranked.retain(|ranked| ranked.seconds <= best * MOST_WORSE);
+    ranked.truncate(MOST_SIMULATED);
+    let mut found: Vec<(Frame, Outcome)> =
+        in_parallel(ranked, |ranked| refine(request, ranked)).into_iter().flatten().collect();
+    // Where memory was short, layers of the best frame may do different things.
+    let tightest = found
+        .iter()
+        .filter(|(_, outcome)| request.fits(outcome))
+        .min_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds));
+    if let Some((frame, outcome)) = tightest.filter(|(_, outcome)| outcome.labelled.is_bound) {
+        let frame = Frame { runs: RUNS, ..frame.clone() };
+        let limit_bytes = outcome.labelled.peak_bytes + (request.limit_bytes - outcome.peak_bytes);
+        if let Ok(sketch) = Sketch::new(&ground, frame) {
+            let seconds = outcome.labelled.seconds;
+            found.extend(refine(request, Ranked { sketch, seconds, limit_bytes }));
         }
     }
-    let t7 = std::time::Instant::now();
-    let (_, local) = lower_layout(&laid_out, &price)?;
-    let t8 = std::time::Instant::now();
-    let prepared = Prepared::whole(local.clone(), &laid_out.anatomy.classes, engine);
-    let timeline = simulate(&prepared, cluster, engine);
-    let t9 = std::time::Instant::now();
-    let mut text = String::new();
-    for (class, members) in classes.members.iter().enumerate() {
-        let choice = &choices[class][labelled.chosen[class]];
-        let op = bundles.list[members[0]].ops[0];
-        let last = bundles.list[members[0]].ops.len() - 1;
-        let lop = bundles.list[members[0]].ops[last];
-        let r = program.ops[lop].results[0];
-        let lies = choice.ops[last].made.first().map(|&p| axes.sharding(p, program.shape(r).len(), Default::default()).describe(mesh)).unwrap_or_default();
-        text += &format!(
-            "{:>3}x {:?} {} {} ops={} choices={} {:.2}ms+{:.2}ms {} {}\n",
-            members.len(), bundles.list[members[0]].phase, program.ops[op].op.name(),
-            program.locations[program.ops[op].location].scope, bundles.list[members[0]].ops.len(), choices[class].len(),
-            1e3 * choice.compute_seconds, 1e3 * choice.inner_seconds, program.ty(r), lies
-        );
-    }
-    text += &format!("classes {} flows {} bundles {}\n", classes.members.len(), graph.flows.len(), bundles.list.len());
-    text += &format!(
-        "time {:?} bundles {:?} classes {:?} graph {:?} choices {:?} solve {:?} layout {:?} lower {:?} simulate {:?}",
-        t1 - t0, t2 - t1, t3 - t2, t4 - t3, t5 - t4, t6 - t5, t7 - t6, t8 - t7, t9 - t8
-    );
-    Ok(Planned { local, timeline, labelled_seconds: labelled.seconds, bound_seconds: labelled.lower_bound_seconds, text })
+    choose(request, found)
 }
+
+impl Request<'_> {
+    fn fits(&self, outcome: &Outcome) -> bool {
+        outcome.peak_bytes <= self.limit_bytes
+    }
+}
+
+/// The fastest of what fits.
+fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>) -> Result<Plan, Refusal> {
+    let least_bytes = found.iter().map(|(_, outcome)| outcome.peak_bytes).min();
+    let mut fitting: Vec<(Frame, Outcome)> = found.into_iter().filter(|(_, outcome)| request.fits(outcome)).collect();
+    fitting.sort_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds));
+    let mut alternatives: Vec<Considered> = Vec::new();
+    for (frame, outcome) in &fitting {
+        let considered = Considered {
+            mesh: outcome.mesh.clone(),
+            microbatches: frame.microbatches,
+            step_seconds: outcome.timeline.step_seconds,
+            peak_bytes: outcome.peak_bytes,
+        };
+        if !alternatives.contains(&considered) {
+            alternatives.push(considered);
+        }
+    }
+    let Some((frame, outcome)) = fitting.into_iter().next() else { return Err(Refusal::TooLarge { least_bytes }) };
+    let Outcome { labelled, mesh, local, timeline, peak_bytes, classes, decisions } = outcome;
+    let search_gap = (labelled.seconds - labelled.lower_bound_seconds) / labelled.seconds.max(1e-12);
+    Ok(Plan {
+        mesh,
+        microbatches: frame.microbatches,
+        local,
+        classes,
+        timeline,
+        peak_bytes,
+        search_gap,
+        alternatives,
+        decisions,
+    })
+}
+
+/// A frame with what its labelling takes.
+struct Ranked<'g> {
+    sketch: Sketch<'g>,
+    seconds: f64,
+    limit_bytes: u64,
+}
+
+/// What is hidden behind computing before any simulation has told.
+const FIRST_EXPOSURE: Exposure = Exposure { weights: 0.3, gradients: 0.3 };
+
+/// Labels all frames, roughly.
+fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<'g>>, Refusal> {
+    let meshes = frames(request.cluster).map_err(Refusal::Unplannable)?;
+    let counts = match request.microbatches {
+        Some(count) => vec![count],
+        None => microbatch_counts(request.program, &ground.arguments),
+    };
+    // What the engine takes besides the program.
+    let engine = request.engine;
+    let limit = request.limit_bytes.saturating_sub(engine.reserved_bytes as u64) as f64;
+    let limit_bytes = (limit / (1.0 + engine.fragmentation)) as u64;
+    let tried = in_parallel(meshes, |mesh| {
+        let mut ranked: Vec<Ranked<'g>> = Vec::new();
+        for &microbatches in &counts {
+            let mut fits_easily = false;
+            for is_eager in [false, true] {
+                if is_eager && (microbatches == 1 || fits_easily) {
+                    continue;
+                }
+                let frame = Frame { mesh: mesh.clone(), microbatches, is_eager, runs: 1 };
+                let Ok(sketch) = Sketch::new(ground, frame) else { continue };
+                let Some(labelled) = sketch.label(limit_bytes, FIRST_EXPOSURE) else { continue };
+                fits_easily |= !labelled.is_bound;
+                ranked.push(Ranked { sketch, seconds: labelled.seconds, limit_bytes });
+            }
+            // More microbatches would only be slower.
+            if fits_easily {
+                break;
+            }
+        }
+        ranked
+    });
+    Ok(tried.into_iter().flatten().collect())
+}
+
+/// Labels a frame again and again: with the limit that its memory in truth asks for, and below, where more is made
+/// again than must be, since what is made again together runs faster than the labelling knows.
+fn refine(request: &Request<'_>, ranked: Ranked<'_>) -> Vec<(Frame, Outcome)> {
+    let Ranked { sketch, mut limit_bytes, .. } = ranked;
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut exposure = FIRST_EXPOSURE;
+    for _ in 0..MOST_ROUNDS {
+        let Some(labelled) = sketch.label(limit_bytes, exposure) else { break };
+        if outcomes.iter().any(|outcome| outcome.labelled.labels == labelled.labels) {
+            break;
+        }
+        let (labelled_peak, is_bound) = (labelled.peak_bytes, labelled.is_bound);
+        let Ok(outcome) = sketch.realize(labelled) else { break };
+        let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
+        exposure = exposed(&outcome);
+        outcomes.push(outcome);
+        limit_bytes = if peak > limit {
+            // As much less as there is too much.
+            labelled_peak.min(limit_bytes).saturating_sub((peak - limit).max(limit_bytes / 64))
+        } else if is_bound {
+            labelled_peak * 7 / 8
+        } else {
+            limit_bytes
+        };
+    }
+    outcomes.into_iter().map(|outcome| (sketch.frame.clone(), outcome)).collect()
+}
+
+/// What a simulation tells about how much is hidden.
+fn exposed(outcome: &Outcome) -> Exposure {
+    let stage = &outcome.timeline.stages[0];
+    let share = stage.exposed_seconds / stage.communication_seconds.max(1e-9);
+    let share = share.clamp(0.05, 1.0);
+    Exposure { weights: share, gradients: share }
+}
+
+/// Does something with each of a list on two threads; gives what comes of it in the order of the list.
+fn in_parallel<T: Send, R: Send>(list: Vec<T>, act: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let next = std::sync::Mutex::new(list.into_iter().enumerate());
+    let done = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let Some((index, item)) = next.lock().ok().and_then(|mut next| next.next()) else { break };
+                    let result = act(item);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((index, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+const THREADS: usize = 2;

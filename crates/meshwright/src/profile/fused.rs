@@ -1,7 +1,7 @@
 //! Memory under a compiler that fuses: kernels in an order, buffers from the kernel that writes them to
 //! the last that reads them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -18,19 +18,41 @@ use crate::program::{Anatomy, Argument, Op, OpId, Phase, Program, RegionId};
 /// Memory as XLA's CPU backend assigns it: `graph` says what ops are to fusion, `make` arranges them, `fuse`
 /// groups them, and what is left gets buffers here. The program has no large ops: they are written out.
 pub(super) fn fused(program: &Program, anatomy: &Anatomy) -> Memory {
-    let mut memory = region_memory(program, anatomy, program.body);
+    whole_memory(program, anatomy, Order::BreadthFirst)
+}
+
+/// The same with kernels in the order of the program, where sums over processes are not combined.
+pub(super) fn ordered(program: &Program, anatomy: &Anatomy) -> Memory {
+    whole_memory(program, anatomy, Order::Written)
+}
+
+/// In which order kernels run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    BreadthFirst,
+    Written,
+}
+
+fn whole_memory(program: &Program, anatomy: &Anatomy, order: Order) -> Memory {
+    let mut memory = region_memory(program, anatomy, program.body, order);
     memory.buffers.extend(outer_buffers(program, anatomy, memory.steps.len()));
     memory
 }
 
 /// What a region makes in which results overwrite arguments.
-fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memory {
+fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, runs: Order) -> Memory {
     let mut graph = graph(program, region);
     let mut kernels = without_aliases(&graph, fuse(program, &graph));
     let pairs = overwritten(program, region, &graph);
-    let order = combined(program, &mut graph, &mut kernels);
+    let order = match runs {
+        Order::BreadthFirst => combined(program, &mut graph, &mut kernels),
+        Order::Written => written(&graph, &kernels, anatomy),
+    };
     copy_overwritten(&mut graph, &mut kernels, &order, &pairs);
-    let order = breadth_first(&graph, &kernels);
+    let order = match runs {
+        Order::BreadthFirst => breadth_first(&graph, &kernels),
+        Order::Written => written(&graph, &kernels, anatomy),
+    };
     Assignment {
         program,
         anatomy,
@@ -38,6 +60,7 @@ fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memo
         kernels: &kernels,
         order: &order,
         pairs: &pairs,
+        runs,
         region,
         is_updated: updated(program, &graph, &kernels),
     }
@@ -132,6 +155,37 @@ pub(super) fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
     order
 }
 
+/// The order in which kernels are written, but that updates run as soon as all that they read is there.
+fn written(graph: &Graph, kernels: &[Kernel], anatomy: &Anatomy) -> Vec<usize> {
+    let mut place = vec![usize::MAX; graph.nodes.len()];
+    kernels.iter().enumerate().for_each(|(index, kernel)| place[kernel.root] = index);
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); kernels.len()];
+    let mut waiting = vec![0_usize; kernels.len()];
+    for (index, kernel) in kernels.iter().enumerate() {
+        for maker in kernel.reads.iter().map(|&read| place[read]).filter(|&maker| maker != usize::MAX) {
+            users[maker].push(index);
+            waiting[index] += 1;
+        }
+    }
+    // Kernels that copy for others have no op of their own, and go with their readers.
+    let op = |index: usize| graph.nodes[kernels[index].root].op;
+    let is_update = |index: usize| op(index).is_some_and(|op| anatomy.phase(op) == Phase::Update);
+    let key = |index: usize| (!is_update(index), op(index), index);
+    let mut ready: BTreeSet<(bool, Option<OpId>, usize)> =
+        (0..kernels.len()).filter(|&index| waiting[index] == 0).map(key).collect();
+    let mut order = Vec::with_capacity(kernels.len());
+    while let Some((_, _, index)) = ready.pop_first() {
+        order.push(index);
+        for &user in &users[index] {
+            waiting[user] -= 1;
+            if waiting[user] == 0 {
+                ready.insert(key(user));
+            }
+        }
+    }
+    order
+}
+
 /// Nodes whose buffer is updated in place by a scatter, and so is one with another.
 fn updated(program: &Program, graph: &Graph, kernels: &[Kernel]) -> Vec<bool> {
     let mut is_updated = vec![false; graph.nodes.len()];
@@ -154,6 +208,8 @@ pub(super) struct Assignment<'g> {
     pub(super) order: &'g [usize],
     /// Arguments, and the results that take their place.
     pub(super) pairs: &'g [(NodeId, NodeId)],
+    /// How kernels of loops and branches are ordered.
+    pub(super) runs: Order,
     pub(super) region: RegionId,
     /// Nodes whose buffer a scatter updates in place.
     pub(super) is_updated: Vec<bool>,
@@ -343,7 +399,7 @@ impl Assignment<'_> {
     /// What the regions of an op need besides.
     pub(super) fn inner_bytes(&self, op: OpId) -> usize {
         let operation = &self.program.ops[op];
-        let bytes = |region: RegionId| region_memory(self.program, self.anatomy, region).temporary_bytes();
+        let bytes = |region: RegionId| region_memory(self.program, self.anatomy, region, self.runs).temporary_bytes();
         match operation.op {
             Op::While => bytes(operation.regions[1]),
             Op::Case | Op::If => operation.regions.iter().map(|&region| bytes(region)).max().unwrap_or(0),

@@ -33,6 +33,9 @@ use crate::program::{Anatomy, Id, OpId, Operation, Phase, Program, ValueId, expa
 pub enum MemoryModel {
     /// A compiler that fuses chains of elementwise ops, reuses buffers and honours donation, as XLA does.
     Fused,
+    /// The same on accelerators: kernels run in the order of the program, updates as soon as they can, and attention
+    /// is one of them.
+    Ordered,
     /// An engine that runs op by op, each allocating its result, as PyTorch does.
     Eager,
 }
@@ -73,11 +76,13 @@ pub struct OpRecord {
 pub fn profile(program: &Program, memory_model: MemoryModel) -> Profile<'_> {
     let program = match memory_model {
         MemoryModel::Fused => written_out(program),
+        MemoryModel::Ordered => expand_batch_norm(program),
         MemoryModel::Eager => Cow::Borrowed(program),
     };
     let anatomy = program.anatomy();
     let memory = match memory_model {
         MemoryModel::Fused => fused::fused(&program, &anatomy),
+        MemoryModel::Ordered => fused::ordered(&program, &anatomy),
         MemoryModel::Eager => eager::eager(&program, &anatomy),
     };
     let ops = op_records(&program, &anatomy, &memory);
@@ -129,7 +134,7 @@ impl Profile<'_> {
     /// only products of matrices and convolutions, with what these read of padding.
     pub fn flops(&self, work: Work) -> f64 {
         match self.memory_model {
-            MemoryModel::Fused => work.total(),
+            MemoryModel::Fused | MemoryModel::Ordered => work.total(),
             MemoryModel::Eager => work.padded_matrix,
         }
     }

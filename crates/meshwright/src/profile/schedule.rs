@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::fuse::fuse;
-use super::fused::{Assignment, breadth_first, without_aliases};
+use super::fused::{Assignment, Order, breadth_first, without_aliases};
 use super::make::graph;
 use crate::program::{Anatomy, OpId, Phase, Program, ValueId};
 
@@ -39,6 +39,7 @@ pub(crate) fn schedule(program: &Program, anatomy: &Anatomy) -> Vec<ScheduledKer
         kernels: &kernels,
         order: &order,
         pairs: &[],
+        runs: Order::BreadthFirst,
         region: program.body,
         is_updated,
     };

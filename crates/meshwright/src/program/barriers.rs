@@ -9,9 +9,14 @@ impl Program {
     /// weights would be cast and gathered again in every trip of a loop over time. What is larger than they are,
     /// such as a bias for every token, is still made again.
     pub(crate) fn free_arguments(&self) -> Program {
+        self.free_arguments_with_origins().0
+    }
+
+    /// The same, with the op that each op of it was.
+    pub(crate) fn free_arguments_with_origins(&self) -> (Program, Vec<Option<OpId>>) {
         let is_held = |op: &OpId| matches!(self.ops[*op].op, Op::OptimizationBarrier);
         if !self.body().ops.iter().any(is_held) {
-            return self.clone();
+            return (self.clone(), self.ops.ids().map(Some).collect());
         }
         let mut is_argument = vec![false; self.values.len()];
         self.body().arguments.iter().for_each(|argument| is_argument[argument.index()] = true);
@@ -39,7 +44,10 @@ impl Program {
             }
         }
         copier.copy_results(self.body, body);
-        copier.new.compact()
+        let (freed, first) = copier.finish();
+        let (compact, second) = freed.compact_with_origins();
+        let origins = second.into_iter().map(|op| op.and_then(|op| first[op.index()])).collect();
+        (compact, origins)
     }
 }
 

@@ -6,11 +6,16 @@ impl Program {
     /// The same program without ops that nobody needs, its tables numbered in print order: an op,
     /// its results, then the arguments and ops of its regions.
     pub fn compact(&self) -> Program {
+        self.compact_with_origins().0
+    }
+
+    /// The same, with the op that each op of it was.
+    pub(crate) fn compact_with_origins(&self) -> (Program, Vec<Option<OpId>>) {
         let live = find_live(self);
         let mut copier = Copier::new(self);
         let body = copier.new.body;
         copy_live(&mut copier, &live, self.body, body);
-        copier.new
+        copier.finish()
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Copier<'p> {
     locations: Vec<Option<LocationId>>,
     /// The locations of the copy by what they say, so that each is there once.
     location_ids: FxHashMap<Location, LocationId>,
+    /// The old op that each new one is a copy of, as far as there is one.
+    origins: Vec<Option<OpId>>,
 }
 
 /// Copies one region into another; called for the regions of a copied op.
@@ -40,6 +42,7 @@ impl<'p> Copier<'p> {
             values: vec![None; old.values.len()],
             locations: vec![None; old.locations.len()],
             location_ids: FxHashMap::from_iter([(Location::unknown(), Program::UNKNOWN_LOCATION)]),
+            origins: Vec::with_capacity(old.ops.len()),
         };
         copier.locations[0] = Some(Program::UNKNOWN_LOCATION);
         copier
@@ -117,12 +120,20 @@ impl<'p> Copier<'p> {
             .collect();
         let regions = old.regions.iter().map(|_| self.new.add_region()).collect();
         self.new.ops.push(Operation { op: old.op.clone(), operands, results, regions, location });
+        self.origins.resize(id.index(), None);
+        self.origins.push(Some(op));
         self.new.regions[to].ops.push(id);
         for (index, &from) in old.regions.iter().enumerate() {
             let to = self.new.ops[id].regions[index];
             region(self, from, to);
         }
         id
+    }
+
+    /// The copy, and for each of its ops the old one that it is a copy of.
+    pub fn finish(mut self) -> (Program, Vec<Option<OpId>>) {
+        self.origins.resize(self.new.ops.len(), None);
+        (self.new, self.origins)
     }
 
     /// Adds an op that the old program does not have; gives its result.

@@ -28,8 +28,9 @@ pub(crate) struct Recomputation<'a> {
 }
 
 /// The program with every group computed again before the first late op that reads of it, behind a barrier
-/// that keeps engines from merging the two, and from beginning before a gradient is there.
-pub(crate) fn recompute(program: &Program, recomputation: Recomputation<'_>) -> Program {
+/// that keeps engines from merging the two, and from beginning before a gradient is there. Gives for each op the one
+/// of the program given that it is, once or again.
+pub(crate) fn recompute(program: &Program, recomputation: Recomputation<'_>) -> (Program, Vec<Option<OpId>>) {
     let Recomputation { is_late, groups, delayed } = recomputation;
     let mut copier = Copier::new(program);
     let body = copier.new.body;
@@ -45,7 +46,7 @@ pub(crate) fn recompute(program: &Program, recomputation: Recomputation<'_>) -> 
         }
     }
     copier.copy_results(program.body, body);
-    copier.new
+    copier.finish()
 }
 
 /// Groups that are still to be computed again, and the values that have been.

@@ -96,7 +96,12 @@ impl Layout<'_> {
                 }
                 split_pieces(rule, &self.mesh, factors, pieces, |factor, pieces| {
                     let blocked = self.blocked_on(op, factor);
-                    let allowed = pieces.iter().take_while(|piece| !blocked.contains(**piece)).count();
+                    let have = &strategy.factors[usize::from(factor)];
+                    // What is there already stays.
+                    let is_allowed = |(index, piece): &(usize, &Piece)| {
+                        have.get(*index) == Some(piece) || !blocked.contains(**piece)
+                    };
+                    let allowed = pieces.iter().enumerate().take_while(is_allowed).count();
                     extend(&mut strategy, rule, &self.mesh, factor, &pieces[..allowed]);
                 });
             }

@@ -123,7 +123,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "xla",
-        memory_model: MemoryModel::Fused,
+        memory_model: MemoryModel::Ordered,
         dispatch_seconds: 3e-6,
         bucket_bytes: 30 << 20,
         reserved_bytes: 1 << 30,

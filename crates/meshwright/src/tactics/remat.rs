@@ -17,7 +17,7 @@ pub(super) fn remat(program: &Program, patterns: &[&Pattern]) -> Program {
     let anatomy = program.anatomy();
     let groups = scope_groups(program, &anatomy, patterns);
     let is_late = |op: OpId| anatomy.phase(op) == Phase::Backward;
-    recompute(program, Recomputation { is_late: &is_late, groups, delayed: FxHashSet::default() })
+    recompute(program, Recomputation { is_late: &is_late, groups, delayed: FxHashSet::default() }).0
 }
 
 /// Ops of the forward pass by the instance of the scope that they are in, such as `layers/0`, as far

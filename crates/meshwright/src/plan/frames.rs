@@ -1,0 +1,71 @@
+//! The meshes and numbers of microbatches that are tried.
+
+use crate::cluster::Cluster;
+use crate::program::{ArgumentClass, Program};
+use crate::shard::{Axis, Mesh};
+
+/// More axes than these make more ways to cut than can be looked at.
+const MOST_AXES: usize = 2;
+
+/// All ways to cut the levels of a cluster into axes, the coarsest first. An axis lies within a level; what spans
+/// both is cut by an axis of each.
+pub(super) fn frames(cluster: &Cluster) -> Result<Vec<Mesh>, String> {
+    let mut meshes = Vec::new();
+    for nodes in factorizations(cluster.node_count(), MOST_AXES) {
+        for devices in factorizations(cluster.devices_per_node(), MOST_AXES) {
+            let count = nodes.len() + devices.len();
+            if count > MOST_AXES || count > 2 && !nodes.is_empty() && nodes.len() != 1 && devices.len() != 1 {
+                continue;
+            }
+            let names = |prefix: &'static str, sizes: &[usize]| {
+                let name = |index: usize| if sizes.len() == 1 { prefix.to_owned() } else { format!("{prefix}{index}") };
+                let axis = |(index, &size): (usize, &usize)| Axis { name: name(index), size, temporal: false };
+                sizes.iter().enumerate().map(axis).collect::<Vec<_>>()
+            };
+            let axes = names("node", &nodes).into_iter().chain(names("device", &devices));
+            meshes.push(Mesh::new(axes.collect())?);
+        }
+    }
+    meshes.sort_by_key(|mesh| mesh.axes.len());
+    Ok(meshes)
+}
+
+/// All ways to write a number as a product of factors greater than one, the largest first, each once.
+fn factorizations(number: usize, most: usize) -> Vec<Vec<usize>> {
+    fn extend(rest: usize, largest: usize, most: usize, factors: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
+        if rest == 1 {
+            found.push(factors.clone());
+            return;
+        }
+        if most == 0 {
+            return;
+        }
+        for factor in (2..=rest.min(largest)).rev().filter(|factor| rest.is_multiple_of(*factor)) {
+            factors.push(factor);
+            extend(rest / factor, factor, most - 1, factors, found);
+            factors.pop();
+        }
+    }
+    let mut found = Vec::new();
+    extend(number, number, most, &mut Vec::new(), &mut found);
+    found
+}
+
+/// Powers of two, as far as the batch divides.
+pub(super) fn microbatch_counts(program: &Program, classes: &[ArgumentClass]) -> Vec<usize> {
+    let inputs = program.body().arguments.iter().zip(classes).filter(|(_, class)| **class == ArgumentClass::Input);
+    let batch = inputs.filter_map(|(&value, _)| program.shape(value).first().copied()).max().unwrap_or(1);
+    (0..10).map(|power| 1 << power).take_while(|count| batch.is_multiple_of(*count) && count < &batch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_factorization_is_there_once() {
+        assert_eq!(factorizations(8, 3), [vec![8], vec![4, 2], vec![2, 2, 2]]);
+        assert_eq!(factorizations(1, 3), [Vec::<usize>::new()]);
+        assert_eq!(factorizations(12, 2), [vec![12], vec![6, 2], vec![4, 3]]);
+    }
+}

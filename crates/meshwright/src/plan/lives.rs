@@ -1,0 +1,335 @@
+//! What the values of each class take of memory, and when.
+
+use super::alike::Classes;
+use super::bundle::{Bundles, source};
+use super::choices::{Choice, Scene};
+use super::graph::{Graph, Origin};
+use crate::profile::{MemoryModel, schedule};
+use crate::program::{Id, OpId, Phase, Program, ValueId};
+use crate::shard::Layout;
+
+/// What happens to what a class of the forward pass makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mode {
+    /// It is there until it is read for the last time.
+    Kept,
+    /// It is made once more for the backward pass.
+    Again,
+    /// It is not there for the backward pass, which does not read it.
+    Gone,
+}
+
+/// When the values of each bundle are in memory. Time is told in bundles.
+#[derive(Clone, Debug)]
+pub(super) struct Lives {
+    /// Of every class, of every bundle of it.
+    pub(super) classes: Vec<Vec<Life>>,
+    /// The modes that each class may have.
+    pub(super) modes: Vec<Vec<Mode>>,
+    pub(super) steps: usize,
+}
+
+/// The values of one bundle.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Life {
+    /// What is there in all modes.
+    always: Vec<Stay>,
+    /// What the backward pass reads, or may need to make something else again.
+    late: Vec<LateStay>,
+}
+
+/// Bytes over a stretch of time.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    what: What,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LateStay {
+    what: What,
+    made: usize,
+    /// After the last reader of the forward pass.
+    early_end: usize,
+    /// When it is made again, at the earliest.
+    again: usize,
+    end: usize,
+    /// Whether the backward pass reads it, or only what is made again.
+    is_read: bool,
+}
+
+/// A value by what tells its size.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A result of an op of the bundle.
+    Result {
+        op: usize,
+        result: usize,
+        value: ValueId,
+    },
+    Operand {
+        op: usize,
+        operand: usize,
+        value: ValueId,
+    },
+}
+
+impl Lives {
+    pub(super) fn new(
+        scene: &Scene<'_, '_>,
+        bundles: &Bundles,
+        classes: &Classes,
+        graph: &Graph,
+        buffers: &Buffers,
+    ) -> Lives {
+        let layer_late = vec![usize::MAX; bundles.list.len()];
+        let mut finder = Finder { scene, bundles, classes, buffers, layer_late };
+        finder.find_layers();
+        let mut lives: Vec<Vec<Life>> =
+            classes.members.iter().map(|members| vec![Life::default(); members.len()]).collect();
+        let mut modes: Vec<Vec<Mode>> = Vec::with_capacity(classes.members.len());
+        for (class, members) in classes.members.iter().enumerate() {
+            let mut is_boundary = false;
+            let mut is_late = false;
+            let mut may_go = true;
+            for (index, &bundle) in members.iter().enumerate() {
+                let life = finder.life(bundle);
+                is_boundary |= finder.is_boundary(bundle);
+                is_late |= !life.late.is_empty();
+                may_go &= life.late.iter().all(|stay| !stay.is_read);
+                lives[class][index] = life;
+            }
+            modes.push(match (is_late, is_boundary) {
+                (false, _) => vec![Mode::Kept],
+                (true, true) if may_go => vec![Mode::Kept, Mode::Gone],
+                (true, true) => vec![Mode::Kept],
+                (true, false) if may_go => vec![Mode::Kept, Mode::Again, Mode::Gone],
+                (true, false) => vec![Mode::Kept, Mode::Again],
+            });
+        }
+        let mut lives = Lives { classes: lives, modes, steps: bundles.list.len() };
+        lives.add_arguments(scene, bundles, classes, graph);
+        lives
+    }
+
+    /// Arguments are there all the time, in the place of their next values.
+    fn add_arguments(&mut self, scene: &Scene<'_, '_>, bundles: &Bundles, classes: &Classes, graph: &Graph) {
+        let program = scene.layout.program;
+        let steps = self.steps;
+        let mut member_of = vec![0; bundles.list.len()];
+        for members in &classes.members {
+            members.iter().enumerate().for_each(|(index, &bundle)| member_of[bundle] = index);
+        }
+        for (index, &argument) in program.body().arguments.iter().enumerate() {
+            let next = scene.layout.anatomy.next[index].map(|result| source(program, program.body().results[result]));
+            let (what, class) = match graph.origins[argument.index()] {
+                Some(Origin::Stored { class, op, result }) => (What::Result { op, result, value: argument }, class),
+                Some(Origin::Read { class, op, operand }) => (What::Operand { op, operand, value: argument }, class),
+                Some(Origin::Made { .. }) | None => continue,
+            };
+            let bundle = next.and_then(|next| bundles.maker(program, next));
+            let member = bundle.filter(|&bundle| classes.of[bundle] == class).map_or(0, |bundle| member_of[bundle]);
+            self.classes[class][member].always.push(Stay { what, start: 0, end: steps });
+        }
+    }
+
+    /// Adds the bytes of a class under a choice and mode to those of each step, by differences.
+    pub(super) fn add(&self, scene: &Scene<'_, '_>, class: usize, choice: &Choice, mode: Mode, changes: &mut [i64]) {
+        for life in &self.classes[class] {
+            life.each(scene, choice, mode, &mut |bytes, start, end| {
+                changes[start] += bytes as i64;
+                changes[end] -= bytes as i64;
+            });
+        }
+    }
+
+    /// The bytes of a class under a choice and mode at some times.
+    pub(super) fn at(
+        &self,
+        scene: &Scene<'_, '_>,
+        class: usize,
+        choice: &Choice,
+        mode: Mode,
+        times: &[usize],
+    ) -> Vec<u64> {
+        let mut bytes = vec![0; times.len()];
+        for life in &self.classes[class] {
+            life.each(scene, choice, mode, &mut |amount, start, end| {
+                let (first, last) =
+                    (times.partition_point(|&time| time < start), times.partition_point(|&time| time < end));
+                bytes[first..last.max(first)].iter_mut().for_each(|sum| *sum += amount);
+            });
+        }
+        bytes
+    }
+}
+
+impl Life {
+    fn each(&self, scene: &Scene<'_, '_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
+        for stay in &self.always {
+            add(stay.what.bytes(scene, choice), stay.start, stay.end);
+        }
+        for stay in &self.late {
+            let bytes = stay.what.bytes(scene, choice);
+            match mode {
+                Mode::Kept => add(bytes, stay.made, stay.end.max(stay.early_end)),
+                Mode::Again => {
+                    add(bytes, stay.made, stay.early_end);
+                    add(bytes, stay.again, stay.end.max(stay.again + 1));
+                }
+                Mode::Gone => add(bytes, stay.made, stay.early_end),
+            }
+        }
+    }
+}
+
+impl What {
+    fn bytes(self, scene: &Scene<'_, '_>, choice: &Choice) -> u64 {
+        let (place, value) = match self {
+            What::Result { op, result, value } => (choice.ops[op].lies[result], value),
+            What::Operand { op, operand, value } => (choice.ops[op].wanted[operand], value),
+        };
+        let ty = scene.layout.program.ty(value);
+        let whole = scene.time.tile(value, ty).bytes() as u64;
+        let parts: usize = (0..ty.rank()).map(|dim| scene.axes.parts(place, dim)).product();
+        whole.div_ceil(parts as u64)
+    }
+}
+
+/// Which values are written to memory, and which bundles read them there.
+#[derive(Clone, Debug)]
+pub(super) struct Buffers {
+    /// Of every value the bundles that read it, in order; none for what is not written.
+    readers: Vec<Vec<u32>>,
+}
+
+impl Buffers {
+    /// As an engine does that fuses: what its kernels write and read. As one that does not: everything.
+    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, model: MemoryModel) -> Buffers {
+        let program = layout.program;
+        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); program.values.len()];
+        match model {
+            MemoryModel::Fused | MemoryModel::Ordered => {
+                let kernels = schedule(program, &layout.anatomy);
+                for kernel in &kernels {
+                    let Some(bundle) = bundles.of(kernel.op) else { continue };
+                    for &value in kernel.reads.iter().flat_map(|&read| &kernels[read].values) {
+                        readers[source(program, value).index()].push(bundle as u32);
+                    }
+                }
+            }
+            MemoryModel::Eager => {
+                for (number, bundle) in bundles.list.iter().enumerate() {
+                    for &operand in bundle.ops.iter().flat_map(|&op| &program.ops[op].operands) {
+                        readers[source(program, operand).index()].push(number as u32);
+                    }
+                }
+            }
+        }
+        for readers in &mut readers {
+            readers.sort_unstable();
+            readers.dedup();
+        }
+        Buffers { readers }
+    }
+
+    /// Whether anybody reads a value from memory.
+    pub(super) fn is_written(&self, value: ValueId) -> bool {
+        !self.readers[value.index()].is_empty()
+    }
+}
+
+/// When values are read.
+struct Finder<'f, 'a, 'p> {
+    scene: &'f Scene<'a, 'p>,
+    bundles: &'f Bundles,
+    classes: &'f Classes,
+    buffers: &'f Buffers,
+    /// Of every bundle, the first time that the backward pass reads something of its layer.
+    layer_late: Vec<usize>,
+}
+
+impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
+    fn is_forward(&self, bundle: usize) -> bool {
+        self.bundles.list[bundle].phase == Phase::Forward
+    }
+
+    fn results(&self, bundle: usize) -> impl Iterator<Item = (usize, usize, ValueId, OpId)> {
+        let program: &Program = self.scene.layout.program;
+        let ops = self.bundles.list[bundle].ops.iter().enumerate();
+        ops.flat_map(move |(place, &op)| {
+            program.ops[op].results.iter().enumerate().map(move |(result, &value)| (place, result, value, op))
+        })
+    }
+
+    fn late_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
+        self.buffers.readers[value.index()]
+            .iter()
+            .map(|&reader| reader as usize)
+            .filter(|&reader| !self.is_forward(reader))
+    }
+
+    fn early_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
+        self.buffers.readers[value.index()]
+            .iter()
+            .map(|&reader| reader as usize)
+            .filter(|&reader| self.is_forward(reader))
+    }
+
+    fn find_layers(&mut self) {
+        let mut first: std::collections::BTreeMap<(usize, usize), usize> = std::collections::BTreeMap::new();
+        let key = |finder: &Finder<'_, '_, '_>, bundle: usize| match finder.classes.places[bundle] {
+            Some(place) => (place.stretch, place.layer),
+            None => (usize::MAX, bundle),
+        };
+        for bundle in 0..self.bundles.list.len() {
+            if self.is_forward(bundle) {
+                let late = self.results(bundle).filter_map(|(_, _, value, _)| self.late_readers(value).min()).min();
+                let entry = first.entry(key(self, bundle)).or_insert(usize::MAX);
+                *entry = (*entry).min(late.unwrap_or(usize::MAX));
+            }
+        }
+        for bundle in 0..self.bundles.list.len() {
+            if self.is_forward(bundle) {
+                self.layer_late[bundle] = first[&key(self, bundle)];
+            }
+        }
+    }
+
+    /// Whether another layer reads in the forward pass what a bundle makes.
+    fn is_boundary(&self, bundle: usize) -> bool {
+        let layer = |bundle: usize| self.classes.places[bundle].map(|place| (place.stretch, place.layer));
+        self.results(bundle).any(|(_, _, value, _)| {
+            self.early_readers(value).any(|reader| layer(reader).is_none() || layer(reader) != layer(bundle))
+        })
+    }
+
+    fn life(&self, bundle: usize) -> Life {
+        let time = self.scene.time;
+        let mut life = Life::default();
+        let is_forward = self.is_forward(bundle);
+        for (op, result, value, id) in self.results(bundle) {
+            let Some(&last) = self.buffers.readers[value.index()].last() else { continue };
+            let what = What::Result { op, result, value };
+            let (end, made) = (last as usize + 1, bundle);
+            if !is_forward {
+                // A sum over trips is there in all of them.
+                let is_sum = time.trips(id) > 1 && !time.is_tiled(value);
+                life.always.push(Stay { what, start: if is_sum { 0 } else { made }, end });
+                continue;
+            }
+            let early_end = self.early_readers(value).max().map_or(made, |reader| reader) + 1;
+            let late = self.late_readers(value).max();
+            let needed =
+                self.early_readers(value).map(|reader| self.layer_late[reader]).filter(|&late| late != usize::MAX);
+            let Some(end) = late.map(|late| late + 1).max(needed.max().map(|late| late + 1)) else {
+                life.always.push(Stay { what, start: made, end: early_end });
+                continue;
+            };
+            let again = self.layer_late[bundle];
+            life.late.push(LateStay { what, made, early_end, again, end, is_read: late.is_some() });
+        }
+        life
+    }
+}

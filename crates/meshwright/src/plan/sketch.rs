@@ -1,0 +1,157 @@
+//! One mesh, one number of microbatches: what is decided, lowered and simulated for it.
+
+use super::alike::Classes;
+use super::bundle::Bundles;
+use super::choices::{Choice, Scene, Worker};
+use super::decision::{Decision, decisions};
+use super::graph::Graph;
+use super::label::{Exposure, Labelled, Task, all_choices, label};
+use super::lives::{Buffers, Lives};
+use super::moves::{Axes, Moves};
+use super::realize::{Chosen, freeze};
+use super::time::{MICROBATCHES, Time};
+use crate::lower::{LocalProgram, Movement, lower_layout};
+use crate::program::{ArgumentClass, Program};
+use crate::shard::{Axis, Layout, Mesh, PieceSet};
+use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
+
+/// What all sketches of a program share.
+pub(super) struct Ground<'g> {
+    pub(super) program: &'g Program,
+    pub(super) runner: Runner<'g>,
+    pub(super) bundles: Bundles,
+    pub(super) buffers: Buffers,
+    /// What the arguments are for.
+    pub(super) arguments: Vec<ArgumentClass>,
+}
+
+impl<'g> Ground<'g> {
+    pub(super) fn new(program: &'g Program, runner: Runner<'g>) -> Result<Ground<'g>, String> {
+        let layout = Layout::new(program, Mesh::new(Vec::new())?);
+        let bundles = Bundles::new(&layout);
+        let buffers = Buffers::new(&layout, &bundles, runner.engine.memory_model);
+        let arguments = layout.anatomy.classes.clone();
+        Ok(Ground { program, runner, bundles, buffers, arguments })
+    }
+}
+
+/// How the devices and the batch are cut, before anything is decided.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub(super) mesh: Mesh,
+    pub(super) microbatches: usize,
+    /// Weights are gathered, and gradients reduced, in every trip.
+    pub(super) is_eager: bool,
+    /// Into how many runs layers alike may be split.
+    pub(super) runs: usize,
+}
+
+/// A frame with all that can be decided in it.
+pub(super) struct Sketch<'g> {
+    pub(super) ground: &'g Ground<'g>,
+    pub(super) frame: Frame,
+    pub(super) axes: Axes,
+    pub(super) time: Time,
+    pub(super) classes: Classes,
+    pub(super) graph: Graph,
+    pub(super) choices: Vec<Vec<Choice>>,
+}
+
+/// What was decided, and what comes of it.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) labelled: Labelled,
+    pub(super) mesh: Mesh,
+    pub(super) local: LocalProgram,
+    pub(super) timeline: Timeline,
+    pub(super) peak_bytes: u64,
+    pub(super) classes: Vec<ArgumentClass>,
+    pub(super) decisions: Vec<Decision>,
+}
+
+impl<'g> Sketch<'g> {
+    pub(super) fn new(ground: &'g Ground<'g>, frame: Frame) -> Result<Sketch<'g>, String> {
+        let axes = Axes::new(&frame.mesh);
+        let time = Time::new(ground.program, frame.microbatches)?;
+        let layout = Layout::new(ground.program, frame.mesh.clone());
+        let classes = Classes::new(&layout, &ground.bundles, frame.runs);
+        let graph = Graph::new(&layout, &ground.bundles, &classes, &time, frame.is_eager);
+        let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Vec::new() };
+        let price = sketch.price();
+        let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, &price);
+        let mut scene = sketch.scene(layout);
+        let choices = all_choices(&mut scene, &mut moves, &ground.bundles, &sketch.classes);
+        drop((scene, moves));
+        sketch.choices = choices;
+        Ok(sketch)
+    }
+
+    fn price(&self) -> impl Fn(&Mesh, &Movement<'_>) -> f64 + Sync + use<'g> {
+        let runner = self.ground.runner;
+        move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement)
+    }
+
+    fn scene<'s>(&'s self, layout: Layout<'g>) -> Scene<'s, 'g> {
+        let Runner { device, engine, .. } = self.ground.runner;
+        Scene::new(layout, &self.axes, &self.time, &self.ground.bundles, Some(Worker { device, engine }))
+    }
+
+    /// The cheapest labels under a limit, as far as the labelling knows.
+    pub(super) fn label(&self, limit_bytes: u64, exposure: Exposure) -> Option<Labelled> {
+        let scene = self.scene(Layout::new(self.ground.program, self.frame.mesh.clone()));
+        let lives = Lives::new(&scene, &self.ground.bundles, &self.classes, &self.graph, &self.ground.buffers);
+        let price = self.price();
+        let mut moves = Moves::new(&self.frame.mesh, &self.axes, &price);
+        let task = Task {
+            scene: &scene,
+            classes: &self.classes,
+            graph: &self.graph,
+            choices: &self.choices,
+            lives: &lives,
+            exposure,
+            may_recompute: true,
+        };
+        label(&task, &mut moves, limit_bytes)
+    }
+
+    /// Lowers and simulates what was decided.
+    pub(super) fn realize(&self, labelled: Labelled) -> Result<Outcome, String> {
+        let Ground { program, runner, bundles, .. } = self.ground;
+        let mesh = self.full_mesh()?;
+        let chosen = Chosen {
+            bundles,
+            classes: &self.classes,
+            graph: &self.graph,
+            choices: &self.choices,
+            labelled: &labelled,
+            axes: &self.axes,
+        };
+        let in_time = self.frame.microbatches > 1;
+        let planned = Layout::new(program, self.frame.mesh.clone());
+        let (rewritten, origins) = chosen.rewrite(&planned, &self.ground.buffers, in_time);
+        let mut layout = chosen.lay_out(program, &rewritten, &origins, &mesh);
+        if in_time {
+            let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
+            freeze(&mut layout, spatial);
+            crate::tactics::cut_batch(&mut layout, mesh.axes.len() - 1)?;
+            if self.frame.is_eager {
+                layout.eager = spatial;
+            }
+        }
+        let (_, local) = lower_layout(&layout, &self.price())?;
+        let prepared = Prepared::whole(local.clone(), &layout.anatomy.classes, runner.engine);
+        let timeline = simulate(&prepared, runner.cluster, runner.engine);
+        let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
+        let decisions = decisions(self, &labelled);
+        let classes = layout.anatomy.classes.clone();
+        Ok(Outcome { labelled, mesh, local, timeline, peak_bytes, classes, decisions })
+    }
+
+    fn full_mesh(&self) -> Result<Mesh, String> {
+        let mut axes = self.frame.mesh.axes.clone();
+        if self.frame.microbatches > 1 {
+            axes.push(Axis { name: MICROBATCHES.to_owned(), size: self.frame.microbatches, temporal: true });
+        }
+        Mesh::new(axes)
+    }
+}
