@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! cargo run --release -p meshwright --example grid -- MODEL [--set KEY=VALUE]... --cluster CLUSTER
-//!     [--memory BYTES] [--engine ENGINE]
-//! cargo run --release -p meshwright --example grid -- --all | --osdp [--engine ENGINE]
+//!     [--memory BYTES] [--engine ENGINE] [--show COUNT]
+//! cargo run --release -p meshwright --example grid -- --all | --only NAME | --osdp [--engine ENGINE]
 //! ```
 //!
 //! For one model: the best ten, the best of every kind, and the mesh and the tactics of the best. `--all` prints
-//! the best of every case in `tests/peers/cases.rs`, which takes long; `--osdp` what each way to keep state comes to
+//! the best of every case in `tests/peers/cases.rs`, which takes about an hour, `--only` of those with a name in their
+//! names; `--osdp` what each way to keep state comes to
 //! under limits.
 
 #![expect(clippy::print_stdout, reason = "a tool tells its findings")]
@@ -25,21 +26,19 @@ use peers::cases::{CASES, build};
 use peers::grid::{Candidate, Grid, STATES, Setting, grid};
 use peers::osdp;
 
-/// How many of the best are shown.
-const SHOWN: usize = 10;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse(std::env::args().skip(1))?;
     let engine = engine(&arguments.engine).ok_or_else(|| format!("there is no engine `{}`", arguments.engine))?;
     match &arguments.what {
-        What::All => all(engine),
+        What::Cases(name) => cases(name, engine),
         What::Osdp => uniform(engine),
         What::One(model) => one(model, &arguments, engine),
     }
 }
 
 enum What {
-    All,
+    /// Those with this in their names.
+    Cases(String),
     Osdp,
     One(String),
 }
@@ -50,20 +49,24 @@ struct Arguments {
     cluster: Option<String>,
     memory: Option<String>,
     engine: String,
+    /// How many of the best are shown.
+    show: usize,
 }
 
 impl Arguments {
     fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
         let (mut what, mut cluster, mut memory) = (None, None, None);
-        let (mut settings, mut engine) = (Vec::new(), "xla".to_owned());
+        let (mut settings, mut engine, mut show) = (Vec::new(), "xla".to_owned(), 10);
         while let Some(argument) = given.next() {
             let mut value = || given.next().ok_or_else(|| format!("`{argument}` lacks its value"));
             match argument.as_str() {
-                "--all" => what = Some(What::All),
+                "--all" => what = Some(What::Cases(String::new())),
+                "--only" => what = Some(What::Cases(value()?)),
                 "--osdp" => what = Some(What::Osdp),
                 "--cluster" => cluster = Some(value()?),
                 "--memory" => memory = Some(value()?),
                 "--engine" => engine = value()?,
+                "--show" => show = value()?.parse().map_err(|_| "`--show` takes a number")?,
                 "--set" => {
                     let text = value()?;
                     let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is no `key=value`"))?;
@@ -73,7 +76,7 @@ impl Arguments {
                 model => what = Some(What::One(model.to_owned())),
             }
         }
-        Ok(Arguments { what: what.ok_or("which model?")?, settings, cluster, memory, engine })
+        Ok(Arguments { what: what.ok_or("which model?")?, settings, cluster, memory, engine, show })
     }
 }
 
@@ -87,7 +90,7 @@ fn one(model: &str, arguments: &Arguments, engine: &Engine) -> Result<(), Box<dy
     let found = grid(&program, Setting { cluster: &cluster, engine, limit_bytes });
     println!("{}", counts(&found));
     println!("\nbest");
-    found.candidates.iter().filter(|candidate| candidate.fits).take(SHOWN).for_each(|best| println!("{best}"));
+    found.candidates.iter().filter(|candidate| candidate.fits).take(arguments.show).for_each(|best| println!("{best}"));
     println!("\nbest of every kind");
     for best in found.best_of_kinds() {
         println!("{:28} {best}", best.choice.kind());
@@ -99,8 +102,8 @@ fn one(model: &str, arguments: &Arguments, engine: &Engine) -> Result<(), Box<dy
     Ok(())
 }
 
-fn all(engine: &Engine) -> Result<(), Box<dyn Error>> {
-    for case in CASES {
+fn cases(name: &str, engine: &Engine) -> Result<(), Box<dyn Error>> {
+    for case in CASES.iter().filter(|case| case.name().contains(name)) {
         let started = Instant::now();
         let (program, cluster) = case.build()?;
         let found = grid(&program, Setting { cluster: &cluster, engine, limit_bytes: cluster.memory_bytes() });

@@ -64,8 +64,7 @@ pub(crate) const STATES: [Way; 5] = [
     Way { name: "zero3", lines: "axis = 'data'\npreset = 'zero3'" },
 ];
 
-/// What is computed again for the backward pass. Where a model has layers, computing these again leaves out the head,
-/// whose values are needed at once anyway.
+/// What is computed again for the backward pass.
 pub(crate) const REMATS: [Way; 4] = [
     Way { name: "nothing", lines: "" },
     Way { name: "attention", lines: "remat = ['**/attn/attention']" },
@@ -98,14 +97,15 @@ pub(crate) const THREADS: usize = 2;
 /// The points of the grid of a step.
 pub(crate) fn choices(program: &Program, cluster: &Cluster) -> Vec<Choice> {
     let (devices, node) = (cluster.devices(), cluster.devices_per_node());
-    let batch = batch(program);
+    let (batch, has_experts) = (batch(program), has_experts(program));
+    let remats = remats(program, has_experts);
     let mut choices = Vec::new();
     for tensor in (1..=node).filter(|&tensor| devices.is_multiple_of(tensor)) {
         let data = devices / tensor;
-        for (expert, sequence, vocab) in flags(tensor > 1, data > 1 && has_experts(program)) {
+        for (expert, sequence, vocab) in flags(tensor > 1, data > 1 && has_experts) {
             // Where there is one replica, all ways to lay its state out are the same.
             for &state in &STATES[..if data > 1 { STATES.len() } else { 1 }] {
-                for remat in REMATS {
+                for &remat in &remats {
                     let microbatches = (0..usize::BITS).map(|power| 1 << power);
                     for microbatches in microbatches.take_while(|count| batch.is_multiple_of(data * count)) {
                         choices.push(Choice { data, tensor, microbatches, expert, sequence, vocab, state, remat });
@@ -115,6 +115,18 @@ pub(crate) fn choices(program: &Program, cluster: &Cluster) -> Vec<Choice> {
         }
     }
     choices
+}
+
+/// What may be computed again. Where a model has layers, these are better than everything: values of the head are
+/// needed at once anyway, and computing them again takes time and frees nothing. With experts it is not always so.
+fn remats(program: &Program, has_experts: bool) -> Vec<Way> {
+    let has_layers = program.locations.iter().any(|(_, location)| location.scope.starts_with("layers."));
+    let is_useful = |way: &Way| match way.name {
+        "layers" => has_layers,
+        "everything" => !has_layers || has_experts,
+        _ => true,
+    };
+    REMATS.into_iter().filter(is_useful).collect()
 }
 
 /// Experts, sequence and vocabulary: each as it may be.
