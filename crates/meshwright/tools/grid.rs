@@ -3,13 +3,13 @@
 //! ```text
 //! cargo run --release -p meshwright --example grid -- MODEL [--set KEY=VALUE]... --cluster CLUSTER
 //!     [--memory BYTES] [--engine ENGINE] [--show COUNT]
-//! cargo run --release -p meshwright --example grid -- --all | --only NAME | --osdp [--engine ENGINE]
+//! cargo run --release -p meshwright --example grid -- --all | --only NAME [--engine ENGINE]
+//! cargo run --release -p meshwright --example grid -- --osdp
 //! ```
 //!
 //! For one model: the best ten, the best of every kind, and the mesh and the tactics of the best. `--all` prints
-//! the best of every case in `tests/peers/cases.rs`, which takes about an hour, `--only` of those with a name in their
-//! names; `--osdp` what each way to keep state comes to
-//! under limits.
+//! the best of every case in `tests/peers/cases.rs`, which takes about an hour, and `--only` of those with a text in
+//! their names; `--osdp` prints what each way to keep state comes to under limits.
 
 #![expect(clippy::print_stdout, reason = "a tool tells its findings")]
 
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let engine = engine(&arguments.engine).ok_or_else(|| format!("there is no engine `{}`", arguments.engine))?;
     match &arguments.what {
         What::Cases(name) => cases(name, engine),
-        What::Osdp => uniform(engine),
+        What::Osdp => uniform(),
         What::One(model) => one(model, &arguments, engine),
     }
 }
@@ -126,12 +126,15 @@ fn counts(grid: &Grid) -> String {
     text
 }
 
-fn uniform(engine: &Engine) -> Result<(), Box<dyn Error>> {
+fn uniform() -> Result<(), Box<dyn Error>> {
     for case in osdp::CASES {
-        println!("{} on {}: seconds and microbatches, alone | with layers computed again", case.name, case.cluster);
+        println!(
+            "{} on {} by {}: seconds and microbatches, alone | with layers computed again",
+            case.name, case.cluster, case.engine
+        );
         let heading: String = STATES.iter().map(|state| format!(" {:>25}", state.name)).collect();
         println!("{:>9}{heading}", "limit");
-        for row in osdp::uniform(case, engine)? {
+        for row in osdp::uniform(case)? {
             let cell = |candidate: &Option<Candidate>| match candidate {
                 Some(found) => format!("{:.3} /{}", found.seconds, found.choice.microbatches),
                 None => "-".to_owned(),

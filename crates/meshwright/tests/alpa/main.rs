@@ -19,7 +19,7 @@ use rows::{Count, Row, rows};
 /// What differences in objectives are let pass: Alpa's own tests take as much.
 const TOLERANCE: f64 = 0.01;
 
-/// The plan for a row. A planner takes the place of its tactics.
+/// The plan for a row. A planner takes the place of its tactics but for those it is told.
 fn plan(row: &Row, program: &Program) -> Result<Partitioned, String> {
     let tactics = parse(&format!("tactic = [{}]", row.tactics.join(", "))).map_err(|error| error.message)?;
     let price = |mesh: &Mesh, movement: &Movement<'_>| row.prices.price(mesh, movement);
@@ -70,6 +70,14 @@ fn collectives_cost_what_alpas_mesh_says() {
     let prices = Prices { alpha: [1.0, 7.0], beta: [2.0, 9.0] };
     assert_eq!(prices.all_reduce(1 << 20, 4, 0), 1.0 + 2.0 * 1.5 * 1048576.0 + 0.01);
     assert_eq!(prices.all_reduce(1 << 20, 2, 1), 7.0 + 9.0 * 1048576.0 + 0.01);
+}
+
+#[test]
+fn what_a_planner_is_told_is_part_of_the_plan() {
+    for row in rows() {
+        let strange: Vec<&String> = row.told.iter().filter(|told| !row.tactics.contains(told)).collect();
+        assert!(strange.is_empty(), "{} on {}: {strange:?}", row.name, row.mesh);
+    }
 }
 
 /// Under the prices of a row its plan costs less than the other kinds of parallelism on the same mesh.

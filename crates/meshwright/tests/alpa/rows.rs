@@ -19,6 +19,8 @@ pub(crate) struct Row {
     pub(crate) prices: Prices,
     /// The plan as tactics, each an inline table.
     pub(crate) tactics: Vec<String>,
+    /// Those of them that a planner is told; the others are for it to find.
+    pub(crate) told: Vec<String>,
     /// What all movements cost together.
     pub(crate) objective: Option<fn(&Prices) -> f64>,
     pub(crate) counts: Counts,
@@ -146,7 +148,14 @@ fn row(
     counts: Counts,
 ) -> Row {
     let tactics = tactics.iter().map(|&tactic| tactic.to_owned()).collect();
-    Row { name, program, mesh, prices, tactics, objective, counts }
+    Row { name, program, mesh, prices, tactics, told: Vec::new(), objective, counts }
+}
+
+impl Row {
+    fn told(mut self, tactics: &[&str]) -> Row {
+        self.told.extend(tactics.iter().map(|&tactic| tactic.to_owned()));
+        self
+    }
 }
 
 /// A row for four devices along the first dimension, and the same for the second.
@@ -176,13 +185,13 @@ fn dense_rows() -> Vec<Row> {
     rows.extend(both(row("1: data parallel", wide_mlp, FIRST, &[DATA], None, ONE_ALL_REDUCE)));
     rows.extend(both(row("2: model parallel", deep_mlp, FIRST, &[ALTERNATING], Some(model_parallel), reduces(5))));
     rows.push(row("3: both", wide_mlp, SQUARE, &[DATA, MEGATRON_ON_SECOND], Some(mixed), reduces(6)));
-    rows.push(row("4: data parallel by force", deep_mlp, FIRST, &[DATA], None, ONE_ALL_REDUCE));
-    rows.push(row("4: data parallel by force", deep_mlp, SQUARE, &[DATA, DATA_ON_SECOND], None, ONE_ALL_REDUCE));
-    rows.push(row("5: batch on the first dimension", deep_mlp, FIRST, &[DATA], None, ONE_ALL_REDUCE));
-    rows.push(row("5: batch on the first dimension", deep_mlp, SECOND, &[DATA, MEGATRON_ON_SECOND], Some(model_parallel), reduces(5)));
-    rows.push(row("6: ZeRO-2", wide_mlp, FIRST, &[DATA, STATE], None, scatters(1, 0)));
-    rows.push(row("6: ZeRO-2 and both", wide_mlp, SQUARE, &[DATA, MEGATRON_ON_SECOND, STATE], None, scatters(2, 5)));
-    rows.push(row("7: ZeRO-3", wide_mlp, FIRST, &[DATA, PARAMETERS], None, Counts { all_gather: AtMost(2), ..scatters(1, 0) }));
+    rows.push(row("4: data parallel by force", deep_mlp, FIRST, &[DATA], None, ONE_ALL_REDUCE).told(&[DATA]));
+    rows.push(row("4: data parallel by force", deep_mlp, SQUARE, &[DATA, DATA_ON_SECOND], None, ONE_ALL_REDUCE).told(&[DATA, DATA_ON_SECOND]));
+    rows.push(row("5: batch on the first dimension", deep_mlp, FIRST, &[DATA], None, ONE_ALL_REDUCE).told(&[DATA]));
+    rows.push(row("5: batch on the first dimension", deep_mlp, SECOND, &[DATA, MEGATRON_ON_SECOND], Some(model_parallel), reduces(5)).told(&[DATA]));
+    rows.push(row("6: ZeRO-2", wide_mlp, FIRST, &[DATA, STATE], None, scatters(1, 0)).told(&[STATE]));
+    rows.push(row("6: ZeRO-2 and both", wide_mlp, SQUARE, &[DATA, MEGATRON_ON_SECOND, STATE], None, scatters(2, 5)).told(&[STATE]));
+    rows.push(row("7: ZeRO-3", wide_mlp, FIRST, &[DATA, PARAMETERS], None, Counts { all_gather: AtMost(2), ..scatters(1, 0) }).told(&[PARAMETERS]));
     rows
 }
 
@@ -198,8 +207,8 @@ fn transformer_rows() -> Vec<Row> {
     rows.extend(both(row("8: data parallel", || bert_layers(LONG_BERT), FIRST, &[DATA], None, ONE_ALL_REDUCE)));
     rows.extend(both(row("9: model parallel", wide_bert, FIRST, &[MEGATRON], Some(model_parallel), reduces(7))));
     rows.push(row("10: both", wide_bert, square, &[DATA, MEGATRON_ON_SECOND], None, reduces(8)));
-    rows.push(row("10: both and ZeRO-2", wide_bert, square, &[DATA, MEGATRON_ON_SECOND, STATE], None, scatters(2, 7)));
-    rows.push(row("11: every layer again", wide_bert, FIRST, &[MEGATRON, AGAIN], None, reduces(11)));
+    rows.push(row("10: both and ZeRO-2", wide_bert, square, &[DATA, MEGATRON_ON_SECOND, STATE], None, scatters(2, 7)).told(&[STATE]));
+    rows.push(row("11: every layer again", wide_bert, FIRST, &[MEGATRON, AGAIN], None, reduces(11)).told(&[AGAIN]));
     rows.push(row("12: a tied embedding", || tied_embedding(8, 8, 8, 1024), ("x=2,y=2", EVEN), &[DATA, VOCAB_ON_SECOND], Some(tied), Counts { all_reduce: AtLeast(1), ..NONE }));
     rows.push(row("13: masked tokens", || masked_model(MASKED, 4096), SQUARE, &[DATA, MEGATRON_ON_SECOND, VOCAB_ON_SECOND], None, reduces(13)));
     rows
@@ -218,9 +227,9 @@ fn other_rows() -> Vec<Row> {
     rows.extend(both(row("17: experts", mixture, FIRST, &[EXPERT, DATA], None, exchanges)));
     rows.push(row("18: experts on a square", mixture, SQUARE, &[DATA, EXPERT_ON_SECOND, DATA_ON_SECOND], None, Counts { all_to_all: AtLeast(1), ..reduces(2) }));
     rows.push(row("19: a model with experts", mixture_model, FIRST, &[EXPERT, DATA], None, Counts { all_reduce: AtMost(4), ..exchanges }));
-    rows.push(row("19: data parallel by force", mixture_model, FIRST, &[DATA], None, ONE_ALL_REDUCE));
-    rows.push(row("20: microbatches", wide_mlp, ("x=4,y=1,micro=2@time", EVEN), &[DATA, MICROBATCHES], None, ONE_ALL_REDUCE));
-    rows.push(row("20: microbatches and ZeRO", wide_mlp, ("x=4,y=1,micro=2@time", EVEN), &[DATA, STATE, MICROBATCHES], None, scatters(1, 0)));
+    rows.push(row("19: data parallel by force", mixture_model, FIRST, &[DATA], None, ONE_ALL_REDUCE).told(&[DATA]));
+    rows.push(row("20: microbatches", wide_mlp, ("x=4,y=1,micro=2@time", EVEN), &[DATA, MICROBATCHES], None, ONE_ALL_REDUCE).told(&[MICROBATCHES]));
+    rows.push(row("20: microbatches and ZeRO", wide_mlp, ("x=4,y=1,micro=2@time", EVEN), &[DATA, STATE, MICROBATCHES], None, scatters(1, 0)).told(&[STATE, MICROBATCHES]));
     rows.push(row("21: attention forward", || attention_forward(FORWARD), FIRST, &[MEGATRON], Some(forward), reduces(1)));
     rows.push(row("21: attention forward", || attention_forward(FORWARD), ("x=4,y=4", EVEN), &[DATA, MEGATRON_ON_SECOND], Some(forward_of_part), reduces(1)));
     rows

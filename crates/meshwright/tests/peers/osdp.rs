@@ -1,8 +1,7 @@
 //! The choice that OSDP improves on: one way to keep state for all of a model, under limits that bind.
 
 use meshwright::cluster::parse;
-use meshwright::program::Program;
-use meshwright::simulate::Engine;
+use meshwright::simulate::engine;
 
 use super::cases::build;
 use super::grid::{Candidate, Choice, STATES, Setting, THREADS, Way, choices, try_all};
@@ -14,14 +13,16 @@ pub(crate) struct Case {
     pub(crate) model: &'static str,
     pub(crate) settings: &'static [(&'static str, &'static str)],
     pub(crate) cluster: &'static str,
+    pub(crate) engine: &'static str,
     pub(crate) limits_gib: &'static [usize],
 }
 
-/// Two sequences on a device: what binds is state, not activations, as in OSDP's measurements under small limits.
+/// One or two sequences on a device: what binds is state, not activations, as in OSDP's measurements under small
+/// limits. Its engine is FSDP.
 #[rustfmt::skip] // One row a case.
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "GPT-2, 48 layers of 2048", model: "gpt-2.6b", settings: &[("layers", "48"), ("hidden", "2048"), ("heads", "32"), ("vocab", "50304"), ("batch", "16")], cluster: "8xa100-40g-pcie", limits_gib: &[6, 8, 10, 12, 16, 20, 24] },
-    Case { name: "OPT-30B, 8 layers of 7168", model: "gpt-2.6b", settings: &[("layers", "8"), ("hidden", "7168"), ("heads", "56"), ("seq", "2048"), ("vocab", "50272"), ("batch", "16")], cluster: "8xa100-40g-pcie", limits_gib: &[12, 14, 16, 18, 20, 24] },
+    Case { name: "GPT-2, 48 layers of 2048", model: "gpt-2.6b", settings: &[("layers", "48"), ("hidden", "2048"), ("heads", "32"), ("vocab", "50304"), ("batch", "16")], cluster: "8xa100-40g-pcie", engine: "fsdp", limits_gib: &[6, 8, 9, 10, 12, 16, 20, 24] },
+    Case { name: "OPT-30B, 8 layers of 7168", model: "gpt-2.6b", settings: &[("layers", "8"), ("hidden", "7168"), ("heads", "56"), ("seq", "2048"), ("vocab", "50272"), ("batch", "8")], cluster: "8xa100-40g-pcie", engine: "fsdp", limits_gib: &[12, 14, 16, 18, 20, 24] },
 ];
 
 /// The best under one limit: of every way to keep state, alone and with every layer computed again.
@@ -32,17 +33,12 @@ pub(crate) struct Row {
     pub(crate) best: Vec<[Option<Candidate>; 2]>,
 }
 
-impl Case {
-    fn build(&self) -> Result<Program, String> {
-        build(self.model, self.settings.iter().copied())
-    }
-}
-
 /// Tries data parallelism with every way to keep state, with and without recomputation, and any number of
 /// microbatches. What a choice needs does not depend on the limit, so each is tried once.
-pub(crate) fn uniform(case: &Case, engine: &Engine) -> Result<Vec<Row>, String> {
-    let program = case.build()?;
+pub(crate) fn uniform(case: &Case) -> Result<Vec<Row>, String> {
+    let program = build(case.model, case.settings.iter().copied())?;
     let cluster = parse(case.cluster).map_err(|error| error.message)?;
+    let engine = engine(case.engine).ok_or_else(|| format!("there is no engine `{}`", case.engine))?;
     let setting = Setting { cluster: &cluster, engine, limit_bytes: usize::MAX };
     let is_uniform = |choice: &Choice| choice.tensor == 1 && ["nothing", "layers"].contains(&choice.remat.name);
     let points: Vec<Choice> = choices(&program, &cluster).into_iter().filter(is_uniform).collect();
