@@ -7,7 +7,7 @@ use meshwright::simulate::engine;
 use meshwright::tactics;
 
 use peers::cases::{self, build};
-use peers::grid::{Candidate, Choice, Grid, STATES, Setting, THREADS, choices, grid, try_all};
+use peers::grid::{Candidate, Choice, Grid, STATES, Setting, THREADS, choices, grid, read_choice, try_all};
 use peers::osdp;
 
 const SMALL_GPT: &[(&str, &str)] = &[
@@ -79,6 +79,18 @@ fn what_is_left_out_for_its_state_would_not_fit() {
     assert_eq!(left_out + found.candidates.len(), all.candidates.len());
 }
 
+#[test]
+fn choices_can_be_read_from_what_is_printed() {
+    let cluster = parse("4xa100-80g").expect("a cluster");
+    let experts = small("moe-380m", &[("experts", "4"), ("expert_group", "32")]);
+    for choice in choices(&experts, &cluster) {
+        for (peak_bytes, fits) in [(3 << 28, true), (300 << 30, false)] {
+            let line = Candidate { choice, seconds: 0.25, peak_bytes, fits }.to_string();
+            assert_eq!(read_choice(&line), Some(choice), "{line}");
+        }
+    }
+}
+
 /// What the command would be given is what was tried.
 #[test]
 fn candidates_can_be_reproduced_from_their_texts() {
@@ -114,14 +126,19 @@ fn models_without_layers_or_vocabulary_have_what_applies_to_them() {
     }
 }
 
-/// Models and clusters are there, all nodes have eight devices, and there are from 8 to 64 of them.
+/// Models and clusters are there, all nodes have eight devices, and there are from 8 to 64 of them. What was best of a
+/// grid is one of its points.
 #[test]
 fn cases_can_be_built() {
     for case in cases::CASES {
         let (program, cluster) = case.build().unwrap_or_else(|error| panic!("{}: {error}", case.name()));
         assert_eq!(cluster.devices_per_node(), 8, "{}", case.name());
         assert!((8..=64).contains(&cluster.devices()), "{}", case.name());
-        assert!(!choices(&program, &cluster).is_empty(), "{}", case.name());
+        let choices = choices(&program, &cluster);
+        match case.recorded_best() {
+            Some(best) => assert!(choices.contains(&best), "{}: {best:?}", case.name()),
+            None => assert!(!choices.is_empty(), "{}", case.name()),
+        }
     }
 }
 

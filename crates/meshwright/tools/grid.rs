@@ -4,12 +4,14 @@
 //! cargo run --release -p meshwright --example grid -- MODEL [--set KEY=VALUE]... --cluster CLUSTER
 //!     [--memory BYTES] [--engine ENGINE] [--show COUNT]
 //! cargo run --release -p meshwright --example grid -- --all | --only NAME [--engine ENGINE]
+//! cargo run --release -p meshwright --example grid -- --recorded [--engine ENGINE]
 //! cargo run --release -p meshwright --example grid -- --osdp
 //! ```
 //!
 //! For one model: the best ten, the best of every kind, and the mesh and the tactics of the best. `--all` prints
-//! the best of every case in `tests/peers/cases.rs`, which takes about an hour, and `--only` of those with a text in
-//! their names; `--osdp` prints what each way to keep state comes to under limits.
+//! the best of every case in `tests/peers/cases.rs`, which takes about an hour and is kept in `tests/peers/best.txt`, and
+//! `--only` of those with a text in their names; `--recorded` prints what those that were kept come to now; `--osdp`
+//! prints what each way to keep state comes to under limits.
 
 #![expect(clippy::print_stdout, reason = "a tool tells its findings")]
 
@@ -32,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match &arguments.what {
         What::Cases(name) => cases(name, engine),
         What::Osdp => uniform(),
+        What::Recorded => recorded(engine),
         What::One(model) => one(model, &arguments, engine),
     }
 }
@@ -40,6 +43,7 @@ enum What {
     /// Those with this in their names.
     Cases(String),
     Osdp,
+    Recorded,
     One(String),
 }
 
@@ -62,6 +66,7 @@ impl Arguments {
             match argument.as_str() {
                 "--all" => what = Some(What::Cases(String::new())),
                 "--only" => what = Some(What::Cases(value()?)),
+                "--recorded" => what = Some(What::Recorded),
                 "--osdp" => what = Some(What::Osdp),
                 "--cluster" => cluster = Some(value()?),
                 "--memory" => memory = Some(value()?),
@@ -111,6 +116,18 @@ fn cases(name: &str, engine: &Engine) -> Result<(), Box<dyn Error>> {
         match found.best() {
             Some(best) => println!("{best}"),
             None => println!("nothing fits"),
+        }
+    }
+    Ok(())
+}
+
+fn recorded(engine: &Engine) -> Result<(), Box<dyn Error>> {
+    for case in CASES {
+        let (program, cluster) = case.build()?;
+        let setting = Setting { cluster: &cluster, engine, limit_bytes: cluster.memory_bytes() };
+        match case.recorded_best() {
+            Some(best) => println!("{}\n{}", case.name(), best.try_on(&program, setting)?),
+            None => println!("{}\nnothing is recorded", case.name()),
         }
     }
     Ok(())

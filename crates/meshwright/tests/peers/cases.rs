@@ -4,6 +4,11 @@ use meshwright::cluster::{Cluster, parse};
 use meshwright::models::Model;
 use meshwright::program::Program;
 
+use super::grid::{Choice, read_choice};
+
+/// What `tools/grid.rs --all` printed.
+const BEST: &str = include_str!("best.txt");
+
 /// A model on a cluster. The limit is the memory of the devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
@@ -54,6 +59,14 @@ impl Case {
         let settings = self.settings.iter().map(|(key, value)| (*key, *value));
         let program = build(self.model, settings)?;
         Ok((program, parse(self.cluster).map_err(|error| error.message)?))
+    }
+
+    /// The best point of the grid when all were tried last, so that others can be compared with it at once. Whoever
+    /// changes what is simulated may make another the best: `tools/grid.rs --all` tries them all again.
+    pub(crate) fn recorded_best(&self) -> Option<Choice> {
+        let name = format!("{}: ", self.name());
+        let mut lines = BEST.lines().skip_while(|line| !line.starts_with(&name));
+        read_choice(lines.nth(1)?)
     }
 
     pub(crate) fn name(&self) -> String {

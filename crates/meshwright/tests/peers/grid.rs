@@ -285,9 +285,26 @@ impl fmt::Display for Candidate {
         let flags: Vec<&str> = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, name)| *name).collect();
         let fits = if *fits { "fits" } else { "too large" };
         let (state, remat) = (choice.state.name, choice.remat.name);
-        write!(f, "{seconds:>10.4} s {gib:>8.2} GiB {fits:9} {:32} {state:11} ", choice.mesh())?;
-        write!(f, "again {remat:10} {}", flags.join(" "))
+        let plan = format!("{:32} {state:11} again {remat:10} {}", choice.mesh(), flags.join(" "));
+        write!(f, "{seconds:>10.4} s {gib:>8.2} GiB {fits:9} {}", plan.trim_end())
     }
+}
+
+/// The choice of a candidate that was printed.
+pub(crate) fn read_choice(line: &str) -> Option<Choice> {
+    let (mesh, rest) = line.split_once(" GiB ")?.1.split_once('=')?;
+    let mesh = format!("{}={rest}", mesh.split_whitespace().last()?);
+    let mut words = mesh.split_whitespace();
+    let mesh = Mesh::parse(words.next()?).ok()?;
+    let size = |name: &str| mesh.axis(name).map_or(1, |axis| mesh.axes[axis].size);
+    let way = |ways: &[Way], name: &str| ways.iter().find(|way| way.name == name).copied();
+    let state = way(&STATES, words.next()?)?;
+    let remat = way(&REMATS, words.nth(1)?)?;
+    let flags: Vec<&str> = words.collect();
+    let has = |flag: &str| flags.contains(&flag);
+    let (expert, sequence, vocab) = (has("expert"), has("sequence"), has("vocab"));
+    let (data, tensor, microbatches) = (size("data"), size("model"), size("micro"));
+    Some(Choice { data, tensor, microbatches, expert, sequence, vocab, state, remat })
 }
 
 /// Examples in a step: the size that most of the data has along its first dimension, as the preset `data` has it.
