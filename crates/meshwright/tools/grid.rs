@@ -85,6 +85,10 @@ impl Arguments {
     }
 }
 
+/// Over the columns of candidates.
+const HEADING: &str =
+    "        step         peak           mesh                             state             computes   besides";
+
 fn one(model: &str, arguments: &Arguments, engine: &Engine) -> Result<(), Box<dyn Error>> {
     let program = build(model, arguments.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
     let cluster = parse(arguments.cluster.as_ref().ok_or("which cluster?")?).map_err(|error| error.message)?;
@@ -94,9 +98,9 @@ fn one(model: &str, arguments: &Arguments, engine: &Engine) -> Result<(), Box<dy
     };
     let found = grid(&program, Setting { cluster: &cluster, engine, limit_bytes });
     println!("{}", counts(&found));
-    println!("\nbest");
+    println!("\nbest\n{HEADING}");
     found.candidates.iter().filter(|candidate| candidate.fits).take(arguments.show).for_each(|best| println!("{best}"));
-    println!("\nbest of every kind");
+    println!("\nbest of every kind\n{:28} {HEADING}", "");
     for best in found.best_of_kinds() {
         println!("{:28} {best}", best.choice.kind());
     }
