@@ -120,7 +120,7 @@ fn apply_all<'p>(
 }
 
 /// The local program under tactics, without what every one of them costs, for those who ask for many.
-pub(crate) fn only_local(
+pub fn only_local(
     program: &Program,
     mesh: &Mesh,
     tactics: &[Tactic],
