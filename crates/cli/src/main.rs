@@ -5,6 +5,7 @@ mod clusters;
 mod inspect;
 mod models;
 mod partition;
+mod plan;
 mod print;
 mod profile;
 mod run;
@@ -51,6 +52,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Models(models::Arguments),
     Partition(partition::Arguments),
+    Plan(plan::Arguments),
     Print(print::Arguments),
     Profile(profile::Arguments),
     Run(run::Arguments),
@@ -71,6 +73,8 @@ Examples:
                                          cut it, and see what that costs
   meshwright simulate gpt-2.6b --cluster 8xh100 --mesh data=8 --tactics zero.toml
                                          how fast that runs, and whether it fits
+  meshwright plan gpt-2.6b --cluster 8xh100
+                                         the fastest way to run it that fits
 
 Exit codes: 0 success, 1 the answer is no, 2 bad input or usage.";
 
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::execute(&arguments),
         Command::Models(arguments) => models::execute(&arguments),
         Command::Partition(arguments) => partition::execute(&arguments),
+        Command::Plan(arguments) => plan::execute(&arguments),
         Command::Print(arguments) => print::execute(&arguments),
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),

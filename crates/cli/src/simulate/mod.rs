@@ -53,12 +53,19 @@ pub(crate) struct RunArguments {
     pub(crate) cluster: PathBuf,
     #[command(flatten)]
     pub(crate) schedule: ScheduleArguments,
+    #[command(flatten)]
+    pub(crate) engine: EngineArguments,
+}
+
+/// What runs programs.
+#[derive(Debug, Args)]
+pub(crate) struct EngineArguments {
     /// What runs the program on each device
     #[arg(long, value_name = "ENGINE", default_value = "xla", value_parser = engine_names())]
     engine: String,
 }
 
-impl RunArguments {
+impl EngineArguments {
     pub(crate) fn engine(&self) -> Result<&'static Engine, Error> {
         engine(&self.engine).ok_or_else(|| Error::new(format!("there is no engine `{}`", self.engine)))
     }
@@ -80,7 +87,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(path) = &arguments.trace {
         output::check(path, arguments.overwrite)?;
     }
-    let engine = arguments.run.engine()?;
+    let engine = arguments.run.engine.engine()?;
     let cluster = cluster::load(&arguments.run.cluster)?;
     let schedule = Schedule::load(&arguments.model, &arguments.run.schedule)?;
     let devices = schedule.mesh.devices() * schedule.stage_count();
@@ -110,10 +117,10 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 }
 
 /// Everything there is to tell.
-struct Summary<'a> {
-    name: String,
-    step: &'a Step,
-    simulation: &'a Simulation<'a>,
-    notes: Vec<String>,
-    seconds: f64,
+pub(crate) struct Summary<'a> {
+    pub(crate) name: String,
+    pub(crate) step: &'a Step,
+    pub(crate) simulation: &'a Simulation<'a>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) seconds: f64,
 }

@@ -42,7 +42,7 @@ impl Step {
         Ok(Step::of(prepared, &partitioned.program, &partitioned.anatomy, &partitioned.feedback))
     }
 
-    fn of(prepared: Prepared, program: &Program, anatomy: &Anatomy, feedback: &[Feedback]) -> Step {
+    pub(crate) fn of(prepared: Prepared, program: &Program, anatomy: &Anatomy, feedback: &[Feedback]) -> Step {
         let note = |feedback: &Feedback| {
             let tactic = feedback.tactic.clone();
             feedback.notes.iter().map(move |note| format!("{tactic}: {note}")).collect::<Vec<_>>()

@@ -12,7 +12,7 @@ const PICTURES: usize = 60;
 const COLLECTIVES: usize = 5;
 
 impl Summary<'_> {
-    pub(super) fn to_text(&self, width: usize) -> String {
+    pub(crate) fn to_text(&self, width: usize) -> String {
         let first = self.verdict() + &paragraph(&self.setting(), "", "  ", width) + &self.speed();
         first
             + &[self.time(width), self.memory(width), self.stages(width)].concat()

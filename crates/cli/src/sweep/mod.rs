@@ -50,7 +50,7 @@ Examples:
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
     let combinations = combinations(&arguments.vary)?;
-    let engine = arguments.run.engine()?;
+    let engine = arguments.run.engine.engine()?;
     let cluster = cluster::load(&arguments.run.cluster)?;
     check(arguments, &cluster, &combinations[0])?;
     let schedule = Schedule::load(&arguments.model, &arguments.run.schedule)?;

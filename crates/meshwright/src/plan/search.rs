@@ -35,6 +35,8 @@ pub struct Plan {
     pub peak_bytes: u64,
     /// What each class of ops does.
     pub decisions: Vec<Decision>,
+    /// What products and attention take whatever is decided, each cut in the best way: no plan takes less.
+    pub lower_bound_seconds: f64,
     /// How far the labelling is from its bound, as a share.
     pub search_gap: f64,
     /// What fits, the fastest first.
@@ -78,6 +80,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let Some(best) = ranked.first().map(|ranked| ranked.seconds) else {
         return Err(Refusal::TooLarge { least_bytes: None });
     };
+    let bounds = ranked.iter().map(|ranked| ranked.sketch.least_seconds());
+    let lower_bound_seconds = bounds.fold(f64::INFINITY, f64::min);
     ranked.retain(|ranked| ranked.seconds <= best * MOST_WORSE);
     ranked.truncate(MOST_SIMULATED);
     let mut found: Vec<(Frame, Outcome)> =
@@ -95,7 +99,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
             found.extend(refine(request, Ranked { sketch, seconds, limit_bytes }));
         }
     }
-    choose(request, found)
+    choose(request, found, lower_bound_seconds)
 }
 
 impl Request<'_> {
@@ -105,7 +109,7 @@ impl Request<'_> {
 }
 
 /// The fastest of what fits.
-fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>) -> Result<Plan, Refusal> {
+fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>, lower_bound_seconds: f64) -> Result<Plan, Refusal> {
     let least_bytes = found.iter().map(|(_, outcome)| outcome.peak_bytes).min();
     let mut fitting: Vec<(Frame, Outcome)> = found.into_iter().filter(|(_, outcome)| request.fits(outcome)).collect();
     fitting.sort_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds));
@@ -131,6 +135,7 @@ fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>) -> Result<Plan, R
         classes,
         timeline,
         peak_bytes,
+        lower_bound_seconds,
         search_gap,
         alternatives,
         decisions,

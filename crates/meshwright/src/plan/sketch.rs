@@ -147,6 +147,16 @@ impl<'g> Sketch<'g> {
         Ok(Outcome { labelled, mesh, local, timeline, peak_bytes, classes, decisions })
     }
 
+    /// What products and attention take, each cut in the best way.
+    pub(super) fn least_seconds(&self) -> f64 {
+        let least = |(members, choices): (&Vec<usize>, &Vec<Choice>)| {
+            let is_heavy = self.ground.bundles.list[members[0]].is_heavy;
+            let seconds = choices.iter().map(|choice| choice.compute_seconds).fold(f64::INFINITY, f64::min);
+            if is_heavy && seconds.is_finite() { members.len() as f64 * seconds } else { 0.0 }
+        };
+        self.classes.members.iter().zip(&self.choices).map(least).sum()
+    }
+
     fn full_mesh(&self) -> Result<Mesh, String> {
         let mut axes = self.frame.mesh.axes.clone();
         if self.frame.microbatches > 1 {

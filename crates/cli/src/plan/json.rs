@@ -1,0 +1,61 @@
+//! The plan as JSON.
+
+use meshwright::lower::{CollectiveKind, measure};
+use meshwright::plan::{Considered, Decision};
+use serde_json::{Value, json};
+
+use super::Report;
+use super::text::{group_name, keeping_name};
+
+impl Report<'_> {
+    pub(super) fn to_json(&self) -> Value {
+        let plan = self.plan;
+        let mut object = self.simulated.to_json();
+        let measures = measure(&plan.local.program);
+        let counts = CollectiveKind::ALL.iter().zip(measures.collectives);
+        object["fits"] = json!(true);
+        object["mesh"] = json!(plan.mesh.to_string());
+        object["microbatches"] = json!(plan.microbatches);
+        object["memory_limit"] = json!(self.limit_bytes);
+        object["lower_bound_seconds"] = json!(plan.lower_bound_seconds);
+        object["search_gap"] = json!(plan.search_gap);
+        object["planning_seconds"] = json!(self.planning_seconds);
+        object["dearest_collectives"] = object["collectives"].take();
+        object["collectives"] =
+            Value::Object(counts.map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect());
+        object["alternatives"] = json!(plan.alternatives.iter().map(considered).collect::<Vec<_>>());
+        object["decisions"] = json!(plan.decisions.iter().map(|decision| self.decision(decision)).collect::<Vec<_>>());
+        object
+    }
+
+    fn decision(&self, decision: &Decision) -> Value {
+        json!({
+            "group": group_name(self.program, decision),
+            "count": decision.bundles.len(),
+            "result": decision.lies,
+            "keeping": keeping_name(decision.keeping),
+            "compute_seconds": decision.compute_seconds,
+            "inner_seconds": decision.inner_seconds,
+        })
+    }
+}
+
+fn considered(considered: &Considered) -> Value {
+    json!({
+        "mesh": considered.mesh.to_string(),
+        "microbatches": considered.microbatches,
+        "step_seconds": considered.step_seconds,
+        "peak_bytes": considered.peak_bytes,
+    })
+}
+
+/// What is told where nothing fits.
+pub(super) fn refusal(limit_bytes: u64, least_bytes: Option<u64>, planning_seconds: f64) -> Value {
+    json!({
+        "fits": false,
+        "memory_limit": limit_bytes,
+        "least_bytes": least_bytes,
+        "missing_bytes": least_bytes.map(|least| least.saturating_sub(limit_bytes)),
+        "planning_seconds": planning_seconds,
+    })
+}

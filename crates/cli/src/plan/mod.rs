@@ -1,0 +1,128 @@
+//! `meshwright plan`: the fastest way to run a model on a cluster that fits its memory.
+
+mod json;
+mod text;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use meshwright::cluster::parse_bytes;
+use meshwright::plan::{Plan, Refusal, Request, plan};
+use meshwright::program::{Program, expand_batch_norm};
+use meshwright::simulate::{Engine, Prepared};
+
+use crate::cluster;
+use crate::error::{Answer, Error, tell};
+use crate::model::{self, ModelArguments};
+use crate::output;
+use crate::simulate::{EngineArguments, Simulation, Step, Summary};
+use crate::table::{size, terminal_width};
+
+/// Plan how to run a model on a cluster: the fastest way found that fits its memory
+///
+/// Devices are put into a mesh, and for every operation is chosen how the mesh cuts it, how parameters
+/// and the optimizer's state are stored, what is computed again for the backward pass, and in how many
+/// microbatches the step runs. What you see is the simulation of the program that devices would run.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// Cluster such as `4x8xh100` (see `meshwright clusters`), or a TOML file
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: PathBuf,
+    /// Memory of a device that may be used, such as `14GiB` [default: all of it]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// In how many microbatches a step runs [default: what is fastest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    microbatches: Option<u64>,
+    #[command(flatten)]
+    engine: EngineArguments,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  meshwright plan gpt-2.6b --cluster 8xa100-80g
+  meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB
+  meshwright plan step.mlir --cluster 8xh100 --microbatches 4 --json | jq .step_seconds";
+
+pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    let engine = arguments.engine.engine()?;
+    let mut cluster = cluster::load(&arguments.cluster)?;
+    let own = cluster.memory_bytes() as u64;
+    let limit_bytes = match &arguments.memory {
+        Some(text) => {
+            let refuse = |(message, hint)| Error::new(format!("`--memory`: {message}")).hint(hint);
+            parse_bytes(text).map_err(refuse)? as u64
+        }
+        None => own,
+    };
+    if limit_bytes > own {
+        tell(format_args!("note: a device of `{}` has {}, less than `--memory`", cluster.name, size(own as usize)));
+    }
+    let limit_bytes = limit_bytes.min(own);
+    for nodes in &mut cluster.nodes {
+        nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
+    }
+    let program = program(&arguments.model)?;
+    let started = Instant::now();
+    let microbatches = arguments.microbatches.map(|count| count as usize);
+    let request = Request { program: &program, cluster: &cluster, engine, limit_bytes, microbatches };
+    let found = plan(&request);
+    let planning_seconds = started.elapsed().as_secs_f64();
+    let name = arguments.model.model.display().to_string();
+    match found {
+        Ok(plan) => {
+            let step = step(&program, &plan, engine);
+            let simulation = Simulation::new(&step, &cluster, engine);
+            let simulated =
+                Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
+            let report = Report { program: &program, plan: &plan, simulated, limit_bytes, planning_seconds };
+            if arguments.json {
+                output::print_json(&report.to_json())?;
+            } else {
+                output::print(report.to_text(terminal_width()).as_bytes())?;
+            }
+            Ok(Answer::Yes)
+        }
+        Err(Refusal::Unplannable(message)) => Err(Error::new(message)),
+        Err(Refusal::TooLarge { least_bytes }) => {
+            if arguments.json {
+                output::print_json(&json::refusal(limit_bytes, least_bytes, planning_seconds))?;
+            } else {
+                output::print(text::refusal(limit_bytes, least_bytes).as_bytes())?;
+            }
+            Ok(Answer::No)
+        }
+    }
+}
+
+/// The model as it is planned: loops written out, since layers alike are found in the body.
+fn program(arguments: &ModelArguments) -> Result<Program, Error> {
+    let mut models = model::load(arguments)?;
+    if models.len() > 1 {
+        return Err(Error::new(format!("the file has {} modules, `plan` takes one", models.len())));
+    }
+    let model = models.pop().ok_or_else(|| Error::new("the file has no module"))?;
+    let unrolled = model.program.unroll().map_err(Error::new)?;
+    Ok(expand_batch_norm(&unrolled).into_owned())
+}
+
+fn step(program: &Program, plan: &Plan, engine: &Engine) -> Step {
+    let prepared = Prepared::whole(plan.local.clone(), &plan.classes, engine);
+    Step::of(prepared, program, &program.anatomy(), &[])
+}
+
+/// Everything there is to tell.
+struct Report<'a> {
+    program: &'a Program,
+    plan: &'a Plan,
+    simulated: Summary<'a>,
+    limit_bytes: u64,
+    planning_seconds: f64,
+}

@@ -1,0 +1,109 @@
+//! Plans compute what the program does, fit, and are no slower than what people choose without a planner.
+
+use meshwright::cluster::{Cluster, parse};
+use meshwright::interpret::{Options, difference, evaluate, evaluate_partitioned, generate_arguments};
+use meshwright::models::Model;
+use meshwright::plan::{Plan, Refusal, Request, plan};
+use meshwright::program::{Program, expand_batch_norm};
+use meshwright::simulate::{Engine, engine};
+
+/// An engine that takes nothing for itself, so that small steps have small limits.
+fn small_engine() -> Engine {
+    Engine { reserved_bytes: 0, fragmentation: 0.0, ..engine("xla").expect("an engine").clone() }
+}
+
+fn model(name: &str, settings: &str) -> Program {
+    let mut model = Model::preset(name).expect("a preset");
+    for setting in settings.split_whitespace() {
+        let (key, value) = setting.split_once('=').expect("a setting");
+        model.set(key, value).expect("a setting of the preset");
+    }
+    expand_batch_norm(&model.build().expect("a model")).into_owned()
+}
+
+fn planned(
+    program: &Program,
+    cluster: &Cluster,
+    limit_bytes: u64,
+    microbatches: Option<usize>,
+) -> Result<Plan, Refusal> {
+    let engine = small_engine();
+    plan(&Request { program, cluster, engine: &engine, limit_bytes, microbatches })
+}
+
+/// Plans under several limits; every plan is run on all devices and compared with the whole step.
+#[track_caller]
+fn check(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches: Option<usize>) {
+    let program = model(name, settings);
+    let cluster = parse(cluster).expect("a cluster");
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let free = planned(&program, &cluster, u64::MAX >> 8, microbatches).expect("a plan without a limit");
+    let mut limits = vec![u64::MAX >> 8];
+    limits.extend(shares.iter().map(|share| (free.peak_bytes as f64 * share) as u64));
+    let mut fits = 0;
+    for limit in limits {
+        let found = match planned(&program, &cluster, limit, microbatches) {
+            Ok(found) => found,
+            Err(Refusal::TooLarge { .. }) => continue,
+            Err(Refusal::Unplannable(reason)) => panic!("{name}: {reason}"),
+        };
+        assert!(found.peak_bytes <= limit, "{name}: {} bytes with a limit of {limit}", found.peak_bytes);
+        let parts = evaluate_partitioned(&found.local, &arguments, Options { wide: true });
+        let parts = parts.unwrap_or_else(|error| panic!("{name} on {}: {error:?}", found.mesh));
+        let difference = difference(&whole, &parts);
+        assert!(difference.relative < 1e-9, "{name} on {} with {limit} bytes: {difference:?}", found.mesh);
+        fits += 1;
+    }
+    assert!(fits > shares.len() / 2, "{name}: only {fits} of {} limits have a plan", shares.len() + 1);
+}
+
+const GPT: &str = "layers=4 hidden=64 heads=4 vocab=128 seq=16 batch=16";
+
+#[test]
+fn plans_of_gpt_compute_what_it_does() {
+    check("gpt2", GPT, "8xa100-80g", &[0.8, 0.6, 0.5, 0.4], None);
+}
+
+#[test]
+fn plans_over_nodes_compute_what_the_step_does() {
+    check("gpt2", GPT, "2x4xv100-16g", &[0.7, 0.5], None);
+}
+
+#[test]
+fn plans_in_microbatches_compute_what_the_step_does() {
+    check("gpt2", GPT, "4xa100-80g", &[0.8, 0.6], Some(2));
+}
+
+#[test]
+fn plans_of_one_device_recompute() {
+    check("gpt2", "layers=3 hidden=32 heads=2 vocab=64 seq=16 batch=8", "1xa100-80g", &[0.8, 0.6], None);
+}
+
+#[test]
+fn plans_of_llama_compute_what_it_does() {
+    check("llama2-7b", "layers=2 hidden=32 heads=4 kv_heads=2 ffn=64 vocab=64 seq=16 batch=8", "4xh100", &[0.7], None);
+}
+
+#[test]
+fn plans_of_bert_compute_what_it_does() {
+    check("bert-base", "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=8", "4xh100", &[0.7], None);
+}
+
+#[test]
+fn plans_of_experts_compute_what_they_do() {
+    let small = "layers=2 hidden=32 heads=4 experts=4 vocab=64 seq=16 batch=8 expert_group=32";
+    check("moe-380m", small, "4xh100", &[0.7], None);
+}
+
+#[test]
+fn plans_of_convolutions_compute_what_they_do() {
+    check("resnet-18", "batch=8 image=32 channels=8 classes=16", "4xh100", &[0.7], None);
+    check("unet", "batch=4 image=16 channels=32", "4xh100", &[0.7], None);
+}
+
+#[test]
+fn plans_of_vit_and_t5_compute_what_they_do() {
+    check("vit-l16", "layers=2 hidden=32 heads=4 batch=8 image=32 patch=16 classes=8", "4xh100", &[0.7], None);
+    check("t5-large", "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=8", "4xh100", &[0.7], None);
+}
