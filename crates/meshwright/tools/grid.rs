@@ -8,10 +8,10 @@
 //! cargo run --release -p meshwright --example grid -- --osdp
 //! ```
 //!
-//! For one model: the best ten, the best of every kind, and the mesh and the tactics of the best. `--all` prints
-//! the best of every case in `tests/peers/cases.rs`, which takes about an hour and is kept in `tests/peers/best.txt`, and
-//! `--only` of those with a text in their names; `--recorded` prints what those that were kept come to now; `--osdp`
-//! prints what each way to keep state comes to under limits.
+//! For one model: the best ten, the best of every kind, and the mesh and the tactics of the best. `--all` prints the
+//! best of every case in `tests/peers/cases.rs`, which takes an hour or two and is kept in `tests/peers/best.txt`,
+//! and `--only` of those with a text in their names; `--recorded` prints what those that were kept come to now;
+//! `--osdp` prints what each way to keep state comes to under limits.
 
 #![expect(clippy::print_stdout, reason = "a tool tells its findings")]
 

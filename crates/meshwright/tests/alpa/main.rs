@@ -130,7 +130,8 @@ fn collectives_that_can_run_together_count_once() {
     ];
     let text = format!(
         "module attributes {{mhlo.num_replicas = 4 : i32}} {{
-         func.func @main(%a: {vector}, %b: {vector}, %c: {vector}, %d: tensor<f32>) -> ({vector}, {vector}, tensor<f32>) {{
+         func.func @main(%a: {vector}, %b: {vector}, %c: {vector}, %d: tensor<f32>)
+           -> ({vector}, {vector}, tensor<f32>) {{
          {}
          return %6, %3, %7 : {vector}, {vector}, tensor<f32>
          }} }}",
