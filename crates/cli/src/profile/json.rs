@@ -118,6 +118,9 @@ fn memory_model_name(model: MemoryModel) -> &'static str {
     match model {
         MemoryModel::Fused => "fused",
         MemoryModel::Eager => "eager",
+        MemoryModel::Tuned => "tuned",
+        MemoryModel::Compiled => "compiled",
+        MemoryModel::Plain => "plain",
     }
 }
 
