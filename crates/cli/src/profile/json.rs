@@ -119,6 +119,9 @@ fn memory_model_name(model: MemoryModel) -> &'static str {
         MemoryModel::Fused => "fused",
         MemoryModel::Ordered => "ordered",
         MemoryModel::Eager => "eager",
+        MemoryModel::Tuned => "tuned",
+        MemoryModel::Compiled => "compiled",
+        MemoryModel::Plain => "plain",
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     pub(super) reshards: Vec<Reshard>,
     /// What barriers and loops over time have to let through, where that is not all.
     pub(super) needed: Option<FxHashSet<ValueId>>,
+    /// What is read by others than the ops that are written.
+    pub(super) given_on: FxHashSet<ValueId>,
 }
 
 /// A region being written.
@@ -80,6 +82,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             readers: None,
             reshards: Vec::new(),
             needed: None,
+            given_on: FxHashSet::default(),
         }
     }
 

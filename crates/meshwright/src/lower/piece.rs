@@ -46,6 +46,7 @@ pub(crate) fn emit_piece(
 ) -> Result<EmittedPiece, String> {
     let mut emitter = Emitter::new(layout, ways);
     emitter.needed = Some(needed(layout, request));
+    emitter.given_on = request.gives.iter().map(|(value, _)| *value).collect();
     emitter.give(request.given);
     if let Some(axis) = request.inside {
         let number = emitter.new.add_argument(Argument::default(), Type::scalar(DType::I32));

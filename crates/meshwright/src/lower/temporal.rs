@@ -134,7 +134,12 @@ impl Emitter<'_, '_, '_> {
         };
         let made = inside.iter().flat_map(|&op| self.old.ops[op].results.iter().copied());
         let is_needed = |value: &ValueId| self.needed.as_ref().is_none_or(|needed| needed.contains(value));
-        made.filter(is_read_outside).filter(is_needed).filter(|&value| !self.layout.is_free(value)).collect()
+        // Whoever reads it here may stand in another piece, too.
+        let is_given = |value: &ValueId| self.given_on.contains(value);
+        made.filter(|value| is_read_outside(value) || is_given(value))
+            .filter(is_needed)
+            .filter(|&value| !self.layout.is_free(value))
+            .collect()
     }
 
     /// For every value, the ops of its region that read it, themselves or by what is inside of them,

@@ -219,7 +219,7 @@ impl Buffers {
                     }
                 }
             }
-            MemoryModel::Eager => {
+            MemoryModel::Eager | MemoryModel::Tuned | MemoryModel::Compiled | MemoryModel::Plain => {
                 for (number, bundle) in bundles.list.iter().enumerate() {
                     for &operand in bundle.ops.iter().flat_map(|&op| &program.ops[op].operands) {
                         readers[source(program, operand).index()].push(number as u32);

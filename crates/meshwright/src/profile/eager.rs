@@ -1,30 +1,67 @@
 //! Memory under an engine that runs op by op, as PyTorch does: each allocates its results when it runs, they
 //! go after their last reader, and views take nothing.
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::kernels::{Kernel, Kernels, Pass, kernels};
+use super::functions::Fused;
+use super::kernels::{Kernel, Kernels, Pass, forward_kernels, kernels, score_bytes};
 use super::memory::{Buffer, Class, Holds, Memory, Step, argument_buffers};
-use crate::program::{Anatomy, Convolution, Definition, Id, Op, OpId, Program, RegionId, ValueId};
+use crate::program::{Anatomy, Convolution, Definition, Given, Id, Op, OpId, Phase, Program, RegionId, ValueId};
 
-pub(super) fn eager(program: &Program, anatomy: &Anatomy) -> Memory {
-    let mut memory = region_memory(program, anatomy, program.body);
+pub(super) fn eager(program: &Program, anatomy: &Anatomy, fused: Fused) -> Memory {
+    let mut memory = region_memory(program, anatomy, program.body, fused);
     memory.buffers.extend(argument_buffers(program, anatomy, memory.steps.len()));
     memory
 }
 
-fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId) -> Memory {
-    let kernels = kernels(program, anatomy, region);
-    Engine { program, anatomy, readers: readers(program, region, &kernels), kernels }.memory(region)
+fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, fused: Fused) -> Memory {
+    let kernels = kernels(program, anatomy, region, fused);
+    let readers = readers(program, &program.regions[region].results, &kernels);
+    Engine { program, anatomy, fused, readers, kernels }.memory(region)
 }
 
-/// For each value, the kernels that read what lies in its storage; a result of the region is read after all.
-fn readers(program: &Program, region: RegionId, kernels: &Kernels) -> Vec<SmallVec<[usize; 4]>> {
+/// What a part of a step needs while it runs, with what it makes, and the bytes of each result that stay.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PartMemory {
+    pub(crate) most: usize,
+    pub(crate) left: Vec<usize>,
+}
+
+/// Of a forward pass whose backward pass is another program.
+pub(crate) fn forward_memory(program: &Program, fused: Fused) -> PartMemory {
+    let anatomy = Anatomy::of_part(program, Phase::Forward, &[]);
+    let (kernels, left) = forward_kernels(program, &anatomy, fused);
+    let readers = readers(program, &left.values, &kernels);
+    let memory = Engine { program, anatomy: &anatomy, fused, readers, kernels }.memory(program.body);
+    PartMemory { most: memory.temporary_bytes(), left: left.bytes }
+}
+
+/// Of a backward pass that is a program of its own. Results that are added to sums go as soon as they are made.
+pub(crate) fn backward_memory(program: &Program, given: &[Given], is_added: &[bool], fused: Fused) -> PartMemory {
+    let anatomy = Anatomy::of_part(program, Phase::Backward, given);
+    let kernels = kernels(program, &anatomy, program.body, fused);
+    let results = &program.body().results;
+    let stays = results.iter().zip(is_added).filter(|(_, is_added)| !**is_added).map(|(&value, _)| value);
+    let mut readers = readers(program, &stays.collect::<Vec<_>>(), &kernels);
+    let given_on: FxHashSet<ValueId> = results.iter().map(|result| kernels.sources[result.index()]).collect();
+    for (index, kernel) in kernels.list.iter().enumerate() {
+        // Whoever makes a part of a sum adds it.
+        let made = kernel.ops.iter().flat_map(|&op| &program.ops[op].results);
+        made.filter(|value| given_on.contains(value)).for_each(|value| readers[value.index()].push(index));
+    }
+    let memory = Engine { program, anatomy: &anatomy, fused, readers, kernels }.memory(program.body);
+    let bytes = results.iter().map(|&result| program.ty(result).bytes());
+    PartMemory { most: memory.temporary_bytes(), left: bytes.collect() }
+}
+
+/// For each value, the kernels that read what lies in its storage; what is left is read after all.
+fn readers(program: &Program, left: &[ValueId], kernels: &Kernels) -> Vec<SmallVec<[usize; 4]>> {
     let mut readers: Vec<SmallVec<[usize; 4]>> = vec![SmallVec::new(); program.values.len()];
     for (index, kernel) in kernels.list.iter().enumerate() {
         kernel.reads.iter().for_each(|read| readers[read.index()].push(index));
     }
-    for result in &program.regions[region].results {
+    for result in left {
         readers[kernels.sources[result.index()].index()].push(kernels.list.len());
     }
     readers
@@ -33,6 +70,7 @@ fn readers(program: &Program, region: RegionId, kernels: &Kernels) -> Vec<SmallV
 struct Engine<'p> {
     program: &'p Program,
     anatomy: &'p Anatomy,
+    fused: Fused,
     kernels: Kernels,
     readers: Vec<SmallVec<[usize; 4]>>,
 }
@@ -99,9 +137,14 @@ impl Engine<'_> {
                 Op::Convolution(convolution) if !is_plain(self.program, op, convolution) => {
                     vec![self.bytes(&operation.operands), self.bytes(&operation.results)]
                 }
+                // Scores before and after they are made weights, or the gradients of both.
+                Op::Attention(_) | Op::AttentionGrad(_) if !self.fused.attention => {
+                    vec![2 * score_bytes(self.program, op)]
+                }
                 Op::While | Op::Case | Op::If => {
-                    let inner =
-                        |&region: &RegionId| region_memory(self.program, self.anatomy, region).temporary_bytes();
+                    let inner = |&region: &RegionId| {
+                        region_memory(self.program, self.anatomy, region, self.fused).temporary_bytes()
+                    };
                     vec![operation.regions.iter().map(inner).max().unwrap_or(0)]
                 }
                 // All others work with what they read and make.
@@ -129,7 +172,11 @@ impl Engine<'_> {
         let has_scratch = matches!(kernel.pass, Pass::Backward | Pass::Update);
         let Some((function, _)) = kernel.function.filter(|_| has_scratch) else { return 0 };
         let results = kernel.ops.iter().flat_map(|&op| &self.program.ops[op].results);
-        function.scratch * results.map(|&value| self.program.ty(value).bytes()).max().unwrap_or(0)
+        let most = results.map(|&value| self.program.ty(value).bytes()).max().unwrap_or(0);
+        // What is rounded at the end is there in both types.
+        let is_rounded = matches!(self.program.ops[last_op(kernel)].op, Op::Convert { .. });
+        let count = function.scratch + usize::from(function.scratch > 0 && is_rounded);
+        count * most
     }
 }
 

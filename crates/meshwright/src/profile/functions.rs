@@ -2,6 +2,20 @@
 
 use crate::program::{Location, bare};
 
+/// What an engine that runs op by op has kernels of its own for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fused {
+    /// Norms and gates.
+    pub(crate) functions: bool,
+    pub(crate) losses: bool,
+    /// Attention, whose scores are never in memory.
+    pub(crate) attention: bool,
+}
+
+impl Fused {
+    pub(crate) const NONE: Fused = Fused { functions: false, losses: false, attention: false };
+}
+
 /// A function, known by the scope that its ops stand in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Function {
@@ -18,8 +32,21 @@ pub(super) enum Keeps {
     /// Whatever the program reads.
     AsRead,
     Only(&'static [Kept]),
+    /// Its operand. Whoever reads its result in the backward pass makes that again.
+    Again,
     /// There is no backward pass: it belongs to the update, and elementwise ops overwrite what they change.
     InPlace,
+}
+
+impl Keeps {
+    /// What is kept, where that is another thing than the program says.
+    pub(super) fn list(self) -> Option<&'static [Kept]> {
+        match self {
+            Keeps::Only(kept) => Some(kept),
+            Keeps::Again => Some(&[Kept::Operand]),
+            Keeps::AsRead | Keeps::InPlace => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +56,8 @@ pub(super) enum Kept {
     Result,
     /// Something of the size and type of the operand.
     Alike,
+    /// The same in `f32`, where the operand is narrower.
+    Wide,
     /// So many numbers of `f32` for each row of the operand's last dimension.
     PerRow(usize),
     /// So many bytes for each element of the result.
@@ -46,7 +75,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "clip", keeps: Keeps::InPlace, scratch: 0 },
     Function { name: "convolution", keeps: Keeps::AsRead, scratch: 0 },
     // A log-softmax, whose result is kept, and the choice of the right ones, whose gradient is as large.
-    Function { name: "cross_entropy", keeps: Keeps::Only(&[Kept::Alike]), scratch: 1 },
+    Function { name: "cross_entropy", keeps: Keeps::Only(&[Kept::Wide]), scratch: 1 },
     // A mask of bools.
     Function { name: "dropout", keeps: Keeps::Only(&[Kept::PerElement(1)]), scratch: 0 },
     Function { name: "embedding", keeps: Keeps::AsRead, scratch: 0 },
@@ -66,18 +95,36 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "tanh", keeps: Keeps::Only(&[Kept::Result]), scratch: 0 },
 ];
 
+/// What engines with kernels of their own keep in another way. A norm is one kernel, and a gate is made again while it
+/// is multiplied. In the order of the alphabet.
+#[rustfmt::skip]
+const FUSED: &[Function] = &[
+    Function { name: "rms_norm", keeps: Keeps::Only(&[Kept::Operand, Kept::PerRow(1)]), scratch: 0 },
+    Function { name: "silu", keeps: Keeps::Again, scratch: 0 },
+];
+
+/// Gradients of logits are made in their type, from the logarithms of sums.
+#[rustfmt::skip]
+const FUSED_LOSSES: &[Function] = &[
+    Function { name: "cross_entropy", keeps: Keeps::Only(&[Kept::Operand, Kept::PerRow(1)]), scratch: 0 },
+];
+
 /// The function of that name.
-pub(super) fn function(name: &str) -> Option<&'static Function> {
-    let index = FUNCTIONS.binary_search_by(|function| function.name.cmp(name)).ok()?;
-    Some(&FUNCTIONS[index])
+pub(super) fn function(name: &str, fused: Fused) -> Option<&'static Function> {
+    let find = |table: &'static [Function]| {
+        let index = table.binary_search_by(|function| function.name.cmp(name)).ok()?;
+        Some(&table[index])
+    };
+    let losses = find(FUSED_LOSSES).filter(|_| fused.losses);
+    losses.or_else(|| find(FUSED).filter(|_| fused.functions)).or_else(|| find(FUNCTIONS))
 }
 
 /// The function that an op is part of, and the path of its scope, where there is one: the innermost scope
 /// around the op is called as it is.
-pub(super) fn function_of(location: &Location) -> Option<(&'static Function, String)> {
+pub(super) fn function_of(location: &Location, fused: Fused) -> Option<(&'static Function, String)> {
     let (scope, _) = location.scope.rsplit_once('/')?;
     let path: Vec<&str> = scope.split('/').map(bare).collect();
-    Some((function(path.last()?)?, path.join("/")))
+    Some((function(path.last()?, fused)?, path.join("/")))
 }
 
 #[cfg(test)]
@@ -87,5 +134,6 @@ mod tests {
     #[test]
     fn functions_stand_in_the_order_of_the_alphabet() {
         assert!(FUNCTIONS.is_sorted_by(|left, right| left.name < right.name));
+        assert!(FUSED.is_sorted_by(|left, right| left.name < right.name));
     }
 }

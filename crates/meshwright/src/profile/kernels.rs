@@ -1,10 +1,12 @@
 //! What an engine that runs op by op runs at once, and what it keeps for the backward pass.
 
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
-use super::functions::{Function, Keeps, Kept, function_of};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::functions::{Function, Fused, Keeps, Kept, function_of};
 use super::views::{Strides, contiguous, made, view};
-use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, RegionId, Type, ValueId};
+use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, Region, RegionId, Type, ValueId};
 
 /// The kernels of a region in the order in which they run.
 pub(super) struct Kernels {
@@ -13,13 +15,85 @@ pub(super) struct Kernels {
     pub(super) sources: Vec<ValueId>,
 }
 
-pub(super) fn kernels(program: &Program, anatomy: &Anatomy, region: RegionId) -> Kernels {
-    let mut grouping = Grouping::new(program, anatomy);
-    for &op in &program.regions[region].ops {
+pub(super) fn kernels(program: &Program, anatomy: &Anatomy, region: RegionId, fused: Fused) -> Kernels {
+    let mut grouping = Grouping::new(program, anatomy, fused);
+    for op in early_sums(program, region) {
         grouping.run(op);
     }
     grouping.keep_what_functions_keep();
     Kernels { list: grouping.kernels, sources: grouping.sources }
+}
+
+/// The kernels of a program that is a forward pass alone, and what it leaves for a backward pass elsewhere.
+pub(super) fn forward_kernels(program: &Program, anatomy: &Anatomy, fused: Fused) -> (Kernels, Left) {
+    let mut grouping = Grouping::new(program, anatomy, fused);
+    for &op in &program.body().ops {
+        grouping.run(op);
+    }
+    let left = grouping.leave_what_functions_keep();
+    (Kernels { list: grouping.kernels, sources: grouping.sources }, left)
+}
+
+/// What is there when a forward pass has ended.
+pub(super) struct Left {
+    pub(super) values: Vec<ValueId>,
+    /// For each result, its bytes. What a function keeps beside results is counted with the first of its own.
+    pub(super) bytes: Vec<usize>,
+}
+
+/// The ops of a region in the order in which they run. A loop adds up gradients at the end of a trip; engines
+/// reduce and add each as soon as it is made.
+fn early_sums(program: &Program, region: RegionId) -> Vec<OpId> {
+    let Region { arguments, ops, results } = &program.regions[region];
+    if region == program.body {
+        return ops.clone();
+    }
+    let mut readers = vec![0usize; program.values.len()];
+    let reads = ops.iter().flat_map(|&op| program.outer_reads(op)).chain(results.iter().copied());
+    reads.for_each(|read| readers[read.index()] += 1);
+    let here: FxHashSet<OpId> = ops.iter().copied().collect();
+    // Ops that run right after another one.
+    let mut after: FxHashMap<OpId, Vec<OpId>> = FxHashMap::default();
+    let mut moved = FxHashSet::default();
+    for (&argument, &result) in arguments.iter().zip(results) {
+        let Some(sum) = program.producer(result).filter(|op| here.contains(op)) else { continue };
+        let Some(part) = added_to(program, sum, argument) else { continue };
+        let (mut way, mut value) = (vec![sum], part);
+        while let Some(op) = program.producer(value).filter(|op| here.contains(op))
+            && let [operand] = program.ops[op].operands[..]
+            && readers[value.index()] == 1
+        {
+            way.push(op);
+            value = operand;
+        }
+        if let Some(maker) = program.producer(value).filter(|op| here.contains(op)) {
+            moved.extend(way.iter().copied());
+            after.entry(maker).or_default().extend(way.into_iter().rev());
+        }
+    }
+    let mut order = Vec::with_capacity(ops.len());
+    for &op in ops.iter().filter(|op| !moved.contains(op)) {
+        order.push(op);
+        order.extend(after.remove(&op).unwrap_or_default());
+    }
+    order
+}
+
+/// What an op adds to a value, where it does.
+fn added_to(program: &Program, op: OpId, sum: ValueId) -> Option<ValueId> {
+    let operation = &program.ops[op];
+    match operation.operands[..] {
+        [left, right] if operation.op == Op::Binary(Binary::Add) && left == sum => Some(right),
+        [left, right] if operation.op == Op::Binary(Binary::Add) && right == sum => Some(left),
+        _ => None,
+    }
+}
+
+/// The bytes of the scores of attention or its gradients, in the type of the query.
+pub(super) fn score_bytes(program: &Program, op: OpId) -> usize {
+    let [query, key] = [0, 1].map(|operand| program.ty(program.ops[op].operands[operand]));
+    let (rank, width) = (key.shape.len(), query.shape.last().copied().unwrap_or(1).max(1));
+    query.bytes() / width * key.shape[rank.saturating_sub(2)]
 }
 
 /// What runs at once: an op, a function, or what belongs to the gradient of one op.
@@ -61,6 +135,7 @@ pub(super) type PathId = usize;
 struct Grouping<'p> {
     program: &'p Program,
     anatomy: &'p Anatomy,
+    fused: Fused,
     kernels: Vec<Kernel>,
     /// For each value, the one in whose storage it lies.
     sources: Vec<ValueId>,
@@ -74,10 +149,11 @@ struct Grouping<'p> {
 }
 
 impl<'p> Grouping<'p> {
-    fn new(program: &'p Program, anatomy: &'p Anatomy) -> Grouping<'p> {
+    fn new(program: &'p Program, anatomy: &'p Anatomy, fused: Fused) -> Grouping<'p> {
         Grouping {
             program,
             anatomy,
+            fused,
             kernels: Vec::new(),
             sources: program.values.ids().collect(),
             strides: vec![None; program.values.len()],
@@ -103,7 +179,7 @@ impl<'p> Grouping<'p> {
         let location = self.program.ops[op].location;
         let paths = &mut self.paths;
         *self.functions[location.index()].get_or_insert_with(|| {
-            let (function, path) = function_of(&self.program.locations[location])?;
+            let (function, path) = function_of(&self.program.locations[location], self.fused)?;
             let next = paths.len();
             Some((function, *paths.entry(path).or_insert(next)))
         })
@@ -243,7 +319,10 @@ impl<'p> Grouping<'p> {
         let mut by_operand: FxHashMap<(PathId, ValueId), usize> = FxHashMap::default();
         for index in 0..self.kernels.len() {
             let kernel = &self.kernels[index];
-            let Some((Function { keeps: Keeps::Only(kept), .. }, path)) = kernel.function else { continue };
+            let Some((kept, path)) = kernel.function.and_then(|(function, path)| Some((function.keeps.list()?, path)))
+            else {
+                continue;
+            };
             match kernel.pass {
                 Pass::Forward | Pass::Again => {
                     let made = kernel.reads.iter().filter(|read| self.makers[read.index()].is_some());
@@ -263,24 +342,134 @@ impl<'p> Grouping<'p> {
                 Pass::Update => {}
             }
         }
+        self.make_again();
+        self.keep_scores();
+    }
+
+    /// Attention that is written out keeps the weights that it makes of scores, until its gradients are made.
+    fn keep_scores(&mut self) {
+        if self.fused.attention {
+            return;
+        }
+        for index in 0..self.kernels.len() {
+            let gradients = |op: &&OpId| matches!(self.program.ops[**op].op, Op::AttentionGrad(_));
+            // Before the gradient of the output stands what says of scores how they became weights. Who made that
+            // made these weights, perhaps again.
+            let statistics = self.kernels[index].ops.iter().find(gradients).and_then(|&op| {
+                let operands = &self.program.ops[op].operands;
+                operands.len().checked_sub(2).map(|place| self.sources[operands[place].index()])
+            });
+            if let Some((forward, bytes)) = statistics.and_then(|value| self.scores(value)) {
+                self.kernels[forward].kept_bytes = bytes;
+                self.kernels[forward].kept_until = index;
+            }
+        }
+    }
+
+    /// Where a value is the statistics of an attention, the kernel of that, and the bytes of its scores.
+    fn scores(&self, value: ValueId) -> Option<(usize, usize)> {
+        let (op, maker) = (self.program.producer(value)?, self.makers[value.index()]?);
+        let operation = &self.program.ops[op];
+        let is_statistics = matches!(operation.op, Op::Attention(_)) && operation.results.get(1) == Some(&value);
+        is_statistics.then(|| (maker, score_bytes(self.program, op)))
+    }
+
+    /// In the backward pass, what is made of a result that is not kept is made of the operand instead.
+    fn make_again(&mut self) {
+        for index in 0..self.kernels.len() {
+            if self.kernels[index].pass != Pass::Backward {
+                continue;
+            }
+            for place in 0..self.kernels[index].reads.len() {
+                let read = self.kernels[index].reads[place];
+                let maker = self.makers[read.index()].filter(|&maker| {
+                    let is_again = |(function, _): (&Function, PathId)| function.keeps == Keeps::Again;
+                    self.kernels[maker].pass != Pass::Backward && self.kernels[maker].function.is_some_and(is_again)
+                });
+                if let Some(operand) = maker.and_then(|maker| self.main_operand(maker)) {
+                    self.kernels[index].reads[place] = operand;
+                }
+            }
+        }
+    }
+
+    /// What functions keep in the place of what the program's results say: their backward passes are another
+    /// program, which reads what is inside of them.
+    fn leave_what_functions_keep(&mut self) -> Left {
+        let mut is_read = vec![false; self.program.values.len()];
+        for kernel in &self.kernels {
+            kernel.reads.iter().for_each(|read| is_read[read.index()] = true);
+        }
+        let mut left = Left { values: Vec::new(), bytes: Vec::new() };
+        let mut seen = FxHashSet::default();
+        // Kernels of functions with the first result that they made, and what they keep.
+        let mut functions: BTreeMap<usize, (usize, &'static [Kept])> = BTreeMap::new();
+        for (number, result) in self.program.body().results.iter().enumerate() {
+            let source = self.sources[result.index()];
+            let mut is_left = true;
+            if let Some(maker) = self.makers[source.index()]
+                && let Some((function, _)) = self.kernels[maker].function
+                && let Some(kept) = function.keeps.list()
+            {
+                let last = self.kernels[maker].ops.last().map(|&op| self.program.ops[op].results[0]);
+                is_left = function.keeps != Keeps::Again && (last == Some(source) || is_read[source.index()]);
+                functions.entry(maker).or_insert((number, kept));
+            }
+            // What lies in the place of another result is there once.
+            let is_new = is_left && seen.insert(source);
+            left.bytes.push(if is_new { self.program.ty(source).bytes() } else { 0 });
+            left.values.extend(is_new.then_some(source));
+        }
+        for (maker, (number, kept)) in functions {
+            let (values, bytes) = self.kept(maker, kept);
+            self.leave(maker, number, bytes, &mut left);
+            for value in values.into_iter().filter(|&value| seen.insert(value)) {
+                left.bytes[number] += self.program.ty(value).bytes();
+                left.values.push(value);
+            }
+        }
+        for (number, result) in self.program.body().results.iter().enumerate() {
+            let scores = self.scores(self.sources[result.index()]);
+            if let Some((maker, bytes)) = scores.filter(|_| !self.fused.attention) {
+                self.leave(maker, number, bytes, &mut left);
+            }
+        }
+        left
+    }
+
+    /// Has a kernel keep so many bytes, which are counted with a result, beyond the end.
+    fn leave(&mut self, kernel: usize, result: usize, bytes: usize, left: &mut Left) {
+        self.kernels[kernel].kept_bytes = bytes;
+        self.kernels[kernel].kept_until = self.kernels.len() - 1;
+        left.bytes[result] += bytes;
     }
 
     /// Lets a backward kernel read what a function keeps instead of what the function reads and makes.
     fn keep(&mut self, forward: usize, backward: usize, kept: &[Kept]) {
-        let operand = self.main_operand(forward);
-        let result = self.kernels[forward].ops.last().map(|&op| self.program.ops[op].results[0]);
+        let (values, bytes) = self.kept(forward, kept);
         let mut reads = std::mem::take(&mut self.kernels[backward].reads);
         reads.retain(|read| {
             self.makers[read.index()] != Some(forward)
                 && (!self.kernels[forward].reads.contains(read) || self.makers[read.index()].is_none())
         });
-        let mut bytes = 0;
+        reads.extend(values);
+        self.kernels[backward].reads = reads;
+        self.kernels[forward].kept_bytes = bytes;
+        self.kernels[forward].kept_until = self.kernels[forward].kept_until.max(backward);
+    }
+
+    /// The values that a kernel keeps, and its bytes besides.
+    fn kept(&self, kernel: usize, kept: &[Kept]) -> (Vec<ValueId>, usize) {
+        let operand = self.main_operand(kernel);
+        let result = self.kernels[kernel].ops.last().map(|&op| self.program.ops[op].results[0]);
+        let (mut values, mut bytes) = (Vec::new(), 0);
         for kept in kept {
             let ty = |value: Option<ValueId>| value.map(|value| self.program.ty(value));
             match kept {
-                Kept::Operand => reads.extend(operand),
-                Kept::Result => reads.extend(result),
+                Kept::Operand => values.extend(operand),
+                Kept::Result => values.extend(result),
                 Kept::Alike => bytes += ty(operand).map_or(0, Type::bytes),
+                Kept::Wide => bytes += ty(operand).map_or(0, |ty| ty.bytes().max(4 * ty.elements())),
                 Kept::PerRow(count) => {
                     let rows = ty(operand).map_or(0, |ty| ty.elements() / ty.shape.last().copied().unwrap_or(1).max(1));
                     bytes += 4 * count * rows;
@@ -288,9 +477,7 @@ impl<'p> Grouping<'p> {
                 Kept::PerElement(size) => bytes += size * ty(result).map_or(0, Type::elements),
             }
         }
-        self.kernels[backward].reads = reads;
-        self.kernels[forward].kept_bytes = bytes;
-        self.kernels[forward].kept_until = self.kernels[forward].kept_until.max(backward);
+        (values, bytes)
     }
 
     /// The largest value that a kernel reads and that is no argument.

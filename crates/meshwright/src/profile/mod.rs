@@ -17,12 +17,14 @@ mod schedule;
 mod symbolic;
 mod views;
 
+pub(crate) use eager::{PartMemory, backward_memory, forward_memory};
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
 pub use modules::{Module, module_path};
 pub(crate) use schedule::{ScheduledKernel, schedule};
 pub use symbolic::{Polynomial, SymbolicProfile};
 
+use functions::Fused;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -38,6 +40,26 @@ pub enum MemoryModel {
     Ordered,
     /// An engine that runs op by op, each allocating its result, as PyTorch does.
     Eager,
+    /// The same with kernels of its own for losses, norms and gates, which keep nothing but their operands, as
+    /// Megatron-Core has them.
+    Tuned,
+    /// The same with compiled layers, but not losses, as torchtitan has them.
+    Compiled,
+    /// The same with attention written out, whose scores are kept, as early versions of Megatron-LM have it.
+    Plain,
+}
+
+impl MemoryModel {
+    /// What an engine that runs op by op fuses all the same.
+    pub(crate) fn fuses(self) -> Option<Fused> {
+        match self {
+            MemoryModel::Fused | MemoryModel::Ordered => None,
+            MemoryModel::Eager => Some(Fused { attention: true, ..Fused::NONE }),
+            MemoryModel::Tuned => Some(Fused { functions: true, losses: true, attention: true }),
+            MemoryModel::Compiled => Some(Fused { functions: true, losses: false, attention: true }),
+            MemoryModel::Plain => Some(Fused::NONE),
+        }
+    }
 }
 
 /// What a step costs.
@@ -77,13 +99,13 @@ pub fn profile(program: &Program, memory_model: MemoryModel) -> Profile<'_> {
     let program = match memory_model {
         MemoryModel::Fused => written_out(program),
         MemoryModel::Ordered => expand_batch_norm(program),
-        MemoryModel::Eager => Cow::Borrowed(program),
+        MemoryModel::Eager | MemoryModel::Tuned | MemoryModel::Compiled | MemoryModel::Plain => Cow::Borrowed(program),
     };
     let anatomy = program.anatomy();
-    let memory = match memory_model {
-        MemoryModel::Fused => fused::fused(&program, &anatomy),
-        MemoryModel::Ordered => fused::ordered(&program, &anatomy),
-        MemoryModel::Eager => eager::eager(&program, &anatomy),
+    let memory = match memory_model.fuses() {
+        Some(fuses) => eager::eager(&program, &anatomy, fuses),
+        None if memory_model == MemoryModel::Ordered => fused::ordered(&program, &anatomy),
+        None => fused::fused(&program, &anatomy),
     };
     let ops = op_records(&program, &anatomy, &memory);
     let modules = modules::modules(&program, &anatomy, &ops, &memory);
@@ -133,10 +155,7 @@ impl Profile<'_> {
     /// Floating-point operations as the engine itself counts them: a compiler what it compiled, PyTorch
     /// only products of matrices and convolutions, with what these read of padding.
     pub fn flops(&self, work: Work) -> f64 {
-        match self.memory_model {
-            MemoryModel::Fused | MemoryModel::Ordered => work.total(),
-            MemoryModel::Eager => work.padded_matrix,
-        }
+        if self.memory_model.fuses().is_some() { work.padded_matrix } else { work.total() }
     }
 
     pub fn argument_bytes(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::functions::function;
+use super::functions::{Fused, function};
 use super::memory::{Class, Holds, Memory};
 use super::{OpRecord, Work};
 use crate::program::{Anatomy, Id, Location, LocationId, Phase, Program};
@@ -87,7 +87,7 @@ pub(super) fn modules(program: &Program, anatomy: &Anatomy, ops: &[OpRecord], me
 /// The modules around an op, outermost first, without the function that it is part of.
 pub fn module_path(location: &Location) -> Vec<&str> {
     let mut path = location.modules();
-    if path.last().is_some_and(|name| function(name).is_some()) {
+    if path.last().is_some_and(|name| function(name, Fused::NONE).is_some()) {
         path.pop();
     }
     path

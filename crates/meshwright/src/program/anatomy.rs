@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::recomputed::{Given, recomputed};
 use super::{ArgumentClass, Definition, Id, Op, OpId, Program, RegionId, ValueId};
 
 /// What arguments, results and ops are for.
@@ -52,12 +53,22 @@ impl Program {
             (false, false) => Phase::Update,
         };
         let phases: Vec<Phase> = self.ops.ids().map(phase).collect();
-        let recomputed = recomputed(self, &phases);
+        let recomputed = recomputed(self, &phases, &[]);
         Anatomy { next, classes, origins, gradients, phases, recomputed }
     }
 }
 
 impl Anatomy {
+    /// Of a part of a step whose ops are all of one phase.
+    pub(crate) fn of_part(program: &Program, phase: Phase, given: &[Given]) -> Anatomy {
+        let next = program.state_pairs();
+        let classes = program.argument_classes(&next);
+        let gradients = vec![None; program.arguments.len()];
+        let phases = vec![phase; program.ops.len()];
+        let recomputed = recomputed(program, &phases, given);
+        Anatomy { next, classes, origins: origins(program), gradients, phases, recomputed }
+    }
+
     pub fn phase(&self, op: OpId) -> Phase {
         self.phases[op.index()]
     }
@@ -69,67 +80,6 @@ impl Anatomy {
     /// Whether an op of the backward pass computes something of the forward pass again.
     pub fn is_recomputed(&self, op: OpId) -> bool {
         self.recomputed[op.index()]
-    }
-}
-
-/// What a value of the backward pass is made of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
-    /// Of arguments and constants alone, or in the forward pass.
-    Plain,
-    /// Of values of the forward pass that a barrier held back.
-    Again,
-    Gradient,
-}
-
-/// For every op, whether it is part of the backward pass and made again: a barrier gives values of the
-/// forward pass once more, and what is made of these without any gradient is made again.
-fn recomputed(program: &Program, phases: &[Phase]) -> Vec<bool> {
-    let mut recomputed = vec![false; program.ops.len()];
-    let mut values = vec![Made::Plain; program.values.len()];
-    follow_recomputed(program, program.body, phases, &mut values, &mut recomputed);
-    recomputed
-}
-
-fn follow_recomputed(
-    program: &Program,
-    region: RegionId,
-    phases: &[Phase],
-    values: &mut [Made],
-    recomputed: &mut [bool],
-) {
-    for &op in program.regions[region].ops.iter().filter(|op| phases[op.index()] != Phase::Forward) {
-        let operation = &program.ops[op];
-        if let Op::OptimizationBarrier = operation.op {
-            for (operand, result) in operation.operands.iter().zip(&operation.results) {
-                let held = if values[operand.index()] == Made::Gradient { Made::Gradient } else { Made::Again };
-                values[result.index()] = held;
-            }
-            continue;
-        }
-        let reads = program.outer_reads(op);
-        let is_forward = |value: &ValueId| {
-            program
-                .producer(*value)
-                .is_some_and(|op| phases[op.index()] == Phase::Forward && !program.ops[op].operands.is_empty())
-        };
-        let made = if reads.iter().any(|read| values[read.index()] == Made::Gradient) {
-            Made::Gradient
-        } else if reads.iter().any(|read| values[read.index()] == Made::Again) {
-            Made::Again
-        } else if reads.iter().any(is_forward) {
-            Made::Gradient
-        } else {
-            Made::Plain
-        };
-        recomputed[op.index()] = made == Made::Again;
-        operation.results.iter().for_each(|result| values[result.index()] = made);
-        for &inner in &operation.regions {
-            for (argument, operand) in program.regions[inner].arguments.iter().zip(&operation.operands) {
-                values[argument.index()] = values[operand.index()];
-            }
-            follow_recomputed(program, inner, phases, values, recomputed);
-        }
     }
 }
 

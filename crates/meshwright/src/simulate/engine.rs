@@ -82,6 +82,7 @@ const PYTORCH: Engine = Engine {
 pub const ENGINES: &[Engine] = &[
     Engine {
         name: "fsdp",
+        memory_model: MemoryModel::Tuned,
         dispatch_seconds: 20.9e-6,
         step_seconds: 5.8e-3,
         collective_share: 1.0,
@@ -90,6 +91,7 @@ pub const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "megatron",
+        memory_model: MemoryModel::Plain,
         dispatch_seconds: 62.3e-6,
         collective_seconds: 32.6e-6,
         step_seconds: 4.4e-3,
@@ -100,10 +102,12 @@ pub const ENGINES: &[Engine] = &[
         bucket_bytes: 200 << 20,
         collective_share: 0.593,
         blocking_sends: true,
+        fragmentation: 0.31,
         ..PYTORCH
     },
     Engine {
         name: "megatron-core",
+        memory_model: MemoryModel::Tuned,
         dispatch_seconds: 5.8e-6,
         collective_seconds: 10e-6,
         kernel_speed: 1.43,
@@ -116,6 +120,7 @@ pub const ENGINES: &[Engine] = &[
     PYTORCH,
     Engine {
         name: "torchtitan",
+        memory_model: MemoryModel::Compiled,
         dispatch_seconds: 11.6e-6,
         collective_share: 0.831,
         sequence_parallel: true,

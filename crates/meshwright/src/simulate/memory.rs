@@ -1,11 +1,14 @@
 //! Memory of a stage over its instruction list.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashSet;
 
 use super::engine::Engine;
+use super::prepare::Prepared;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role};
-use crate::profile::{ByClass, Class, MemoryModel, profile};
-use crate::program::{ArgumentClass, Program};
+use crate::profile::{ByClass, Class, MemoryModel, PartMemory, backward_memory, forward_memory, profile};
+use crate::program::{ArgumentClass, Given};
 
 /// The most bytes that a device of a stage has at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,9 +18,55 @@ pub struct StageMemory {
     pub by_class: ByClass,
 }
 
-/// Bytes that a piece needs while it runs, besides what it reads and leaves.
-pub(super) fn piece_memory(program: &Program, memory_model: MemoryModel) -> ByClass {
-    profile(program, memory_model).memory.temporary_classes()
+/// What a piece needs while it runs besides what it reads, and the bytes that each of its results takes from then on.
+#[derive(Clone, Debug)]
+pub(super) struct PieceMemory {
+    pub(super) temporaries: ByClass,
+    pub(super) left: Vec<usize>,
+}
+
+/// The memory of a piece. An engine that runs op by op keeps of functions what these keep, whatever programs give on
+/// from piece to piece; `is_added` says of buffers whether they are parts of sums.
+pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool], model: MemoryModel) -> PieceMemory {
+    let program = &piece.program;
+    let PartMemory { most, left } = match (model.fuses(), piece.kind) {
+        (Some(fuses), PieceKind::Forward) if pipeline.pieces.len() > 1 => forward_memory(program, fuses),
+        (Some(fuses), PieceKind::Backward | PieceKind::Weights) => {
+            let is_added: Vec<bool> = piece.writes.iter().map(|&buffer| is_added[buffer]).collect();
+            backward_memory(program, &given(pipeline, piece), &is_added, fuses)
+        }
+        _ => {
+            let left: Vec<usize> = program.body().results.iter().map(|&result| program.ty(result).bytes()).collect();
+            let temporaries = profile(program, model).memory.temporary_classes();
+            if pipeline.pieces.len() == 1 {
+                return PieceMemory { temporaries, left };
+            }
+            // A compiler counts results apart from what it needs on the way to them.
+            let kept = left.iter().zip(&piece.writes).filter(|(_, buffer)| !is_added[**buffer]).map(|(bytes, _)| bytes);
+            let results: usize = if model.fuses().is_none() { kept.sum() } else { 0 };
+            PartMemory { most: temporaries.iter().sum::<usize>() + results, left }
+        }
+    };
+    // Only a whole step tells by itself what its values are for.
+    let mut temporaries = ByClass::default();
+    temporaries[Class::Temporaries as usize] = most;
+    PieceMemory { temporaries, left }
+}
+
+/// What the arguments of a piece of the backward pass are: what pieces of the forward pass read or wrote is kept by
+/// that, and all else that changes with the microbatch is a gradient.
+fn given(pipeline: &Pipeline, piece: &Piece) -> Vec<Given> {
+    let forward = pipeline.pieces.iter().filter(|other| other.kind == PieceKind::Forward);
+    let of_chunk: FxHashSet<usize> = forward
+        .filter(|other| other.chunk == piece.chunk)
+        .flat_map(|other| other.reads.iter().chain(&other.writes).copied())
+        .collect();
+    let given = |&buffer: &usize| match pipeline.buffers[buffer].role {
+        Role::Argument(_) | Role::Made | Role::Number | Role::Result(_) => Given::Plain,
+        Role::Activation | Role::Received | Role::Gradient if of_chunk.contains(&buffer) => Given::Kept,
+        Role::Activation | Role::Received | Role::Gradient => Given::Gradient,
+    };
+    piece.reads.iter().map(given).collect()
 }
 
 /// The bytes of a stage at a point of its list.
@@ -27,7 +76,7 @@ pub(super) struct LiveBytes {
     parts: Vec<u32>,
     classes: Vec<Class>,
     /// Parts of sums, which are added as they are made and take no memory of their own.
-    is_added: Vec<bool>,
+    is_added: Arc<[bool]>,
     /// What each part takes.
     bytes: Vec<usize>,
     reserved_bytes: usize,
@@ -37,8 +86,9 @@ pub(super) struct LiveBytes {
 
 impl LiveBytes {
     /// Arguments are there from the start, and results take the place of arguments.
-    pub(super) fn new(pipeline: &Pipeline, classes: &[ArgumentClass], engine: &Engine, stage: usize) -> LiveBytes {
-        let of_argument = |argument: usize| match classes.get(argument) {
+    pub(super) fn new(prepared: &Prepared, engine: &Engine, stage: usize) -> LiveBytes {
+        let pipeline = &prepared.pipeline;
+        let of_argument = |argument: usize| match prepared.classes.get(argument) {
             Some(ArgumentClass::Parameter) => Class::Weights,
             Some(ArgumentClass::State) => Class::Optimizer,
             Some(ArgumentClass::Input) | None => Class::Inputs,
@@ -49,12 +99,13 @@ impl LiveBytes {
             Role::Gradient => Class::Gradients,
             Role::Result(_) | Role::Made | Role::Number => Class::Temporaries,
         };
+        let bytes = |(buffer, &bytes): (&Buffer, &usize)| if is_widened(buffer, engine) { 2 * bytes } else { bytes };
         let mut live = LiveBytes {
             by_class: ByClass::default(),
             parts: vec![0; pipeline.buffers.len()],
             classes: pipeline.buffers.iter().map(class).collect(),
-            is_added: added(pipeline, stage),
-            bytes: pipeline.buffers.iter().map(|buffer| buffer_bytes(buffer, engine)).collect(),
+            is_added: prepared.is_added.clone(),
+            bytes: pipeline.buffers.iter().zip(&*prepared.buffer_bytes).map(bytes).collect(),
             reserved_bytes: engine.reserved_bytes,
             fragmentation: engine.fragmentation,
             memory: StageMemory::default(),
@@ -105,17 +156,18 @@ impl LiveBytes {
         self.by_class.iter().sum()
     }
 
-    /// Makes what a piece writes. Gives the bytes while it runs.
+    /// Makes what a piece writes. Gives the bytes while it runs, with what it writes.
     pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, temporaries: &ByClass) -> usize {
+        // The update works on a parameter at a time, in place.
+        let temporaries = if piece.kind == PieceKind::Update { &ByClass::default() } else { temporaries };
+        let within = self.note(temporaries);
         let mut made = FxHashSet::default();
         for &buffer in &piece.writes {
             if made.insert(buffer) {
                 self.make(pipeline, buffer);
             }
         }
-        // The update works on a parameter at a time, in place.
-        let temporaries = if piece.kind == PieceKind::Update { &ByClass::default() } else { temporaries };
-        self.note(temporaries)
+        within
     }
 
     fn note(&mut self, temporaries: &ByClass) -> usize {
@@ -131,16 +183,16 @@ impl LiveBytes {
     }
 }
 
-fn buffer_bytes(buffer: &Buffer, engine: &Engine) -> usize {
+/// Whether a sum over microbatches has more bits than its parts.
+fn is_widened(buffer: &Buffer, engine: &Engine) -> bool {
     let is_narrow = buffer.ty.dtype.is_float() && buffer.ty.dtype.stored_bytes() == 2;
-    let is_widened = engine.wide_gradients && buffer.role == Role::Gradient && is_narrow;
-    if is_widened { 2 * buffer.ty.bytes() } else { buffer.ty.bytes() }
+    engine.wide_gradients && buffer.role == Role::Gradient && is_narrow
 }
 
-/// For every buffer, whether a stage does nothing with it but add it to a sum.
-fn added(pipeline: &Pipeline, stage: usize) -> Vec<bool> {
+/// For every buffer, whether nothing is done with it but to add it to a sum.
+pub(super) fn added(pipeline: &Pipeline) -> Vec<bool> {
     let mut is_added = vec![false; pipeline.buffers.len()];
-    for instruction in &pipeline.stages[stage] {
+    for instruction in pipeline.stages.iter().flatten() {
         if let Instruction::Accumulate { from, .. } = *instruction {
             is_added[from] = true;
         }
@@ -149,4 +201,15 @@ fn added(pipeline: &Pipeline, stage: usize) -> Vec<bool> {
         piece.reads.iter().for_each(|&read| is_added[read] = false);
     }
     is_added
+}
+
+/// The bytes of every buffer, as the pieces that write them leave them.
+pub(super) fn buffer_bytes<'m>(pipeline: &Pipeline, memory_of: impl Fn(usize) -> &'m PieceMemory) -> Vec<usize> {
+    let mut bytes: Vec<usize> = pipeline.buffers.iter().map(|buffer| buffer.ty.bytes()).collect();
+    for (number, piece) in pipeline.pieces.iter().enumerate() {
+        for (&buffer, &left) in piece.writes.iter().zip(&memory_of(number).left) {
+            bytes[buffer] = left;
+        }
+    }
+    bytes
 }

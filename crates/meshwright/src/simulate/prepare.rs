@@ -7,10 +7,9 @@ use rustc_hash::FxHashMap;
 use super::combine::combine;
 use super::engine::Engine;
 use super::kernels::{Kernel, Task, kernels};
-use super::memory::piece_memory;
+use super::memory::{PieceMemory, added, buffer_bytes, piece_memory};
 use crate::lower::LocalProgram;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
-use crate::profile::{ByClass, Class};
 use crate::program::{ArgumentClass, ValueId};
 
 /// A step that can be simulated.
@@ -22,38 +21,42 @@ pub struct Prepared {
     /// What each piece runs, by number of a program.
     pub(super) program_of: Vec<usize>,
     pub(super) programs: Vec<PreparedProgram>,
+    /// For every buffer of the pipeline, whether nothing is done with it but to add it to a sum.
+    pub(super) is_added: Arc<[bool]>,
+    /// For every buffer, what it takes.
+    pub(super) buffer_bytes: Arc<[usize]>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct PreparedProgram {
     /// With collectives combined as the engine does.
     pub(super) kernels: Vec<Kernel>,
-    /// What it needs besides what it reads and leaves.
-    pub(super) memory: ByClass,
+    pub(super) memory: PieceMemory,
 }
 
 impl Prepared {
     pub fn new(pipeline: Pipeline, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
+        let is_added = added(&pipeline);
         // Pieces that do the same have the same program.
         let mut known: FxHashMap<usize, usize> = FxHashMap::default();
         let mut programs = Vec::new();
         let mut program_of = Vec::with_capacity(pipeline.pieces.len());
         for piece in &pipeline.pieces {
             let number = *known.entry(Arc::as_ptr(&piece.program) as usize).or_insert_with(|| {
-                let mut memory = piece_memory(&piece.program, engine.memory_model);
-                if pipeline.pieces.len() > 1 {
-                    // Only a whole step tells by itself what its values are for.
-                    let bytes = memory.iter().sum();
-                    memory = ByClass::default();
-                    memory[Class::Temporaries as usize] = bytes;
-                }
+                let memory = piece_memory(&pipeline, piece, &is_added, engine.memory_model);
                 let kernels = combine(&kernels(&piece.program), engine.bucket_bytes);
                 programs.push(PreparedProgram { kernels, memory });
                 programs.len() - 1
             });
             program_of.push(number);
         }
-        Prepared { pipeline: Arc::new(pipeline), classes: classes.into(), program_of, programs }
+        let memory_of = |piece: usize| -> &PieceMemory {
+            let program: &PreparedProgram = &programs[program_of[piece]];
+            &program.memory
+        };
+        let buffer_bytes = buffer_bytes(&pipeline, memory_of).into();
+        let (is_added, classes) = (is_added.into(), classes.into());
+        Prepared { pipeline: Arc::new(pipeline), classes, program_of, programs, is_added, buffer_bytes }
     }
 
     /// A step that is not cut into stages.

@@ -152,7 +152,7 @@ impl<'p> Stage<'p> {
     fn new(prepared: &'p Prepared, cluster: &'p Cluster, engine: &'p Engine, number: usize) -> Stage<'p> {
         let pipeline = &prepared.pipeline;
         let device = cluster.device(number * pipeline.mesh.devices());
-        let live = LiveBytes::new(pipeline, &prepared.classes, engine, number);
+        let live = LiveBytes::new(prepared, engine, number);
         let links = vec![0.0; pipeline.stages.len()];
         Stage {
             pipeline,
@@ -201,7 +201,7 @@ impl<'p> Stage<'p> {
         } else {
             costs.run(number, self.device).clone()
         };
-        let within = self.live.run(self.pipeline, piece, &costs.prepared.programs[program].memory);
+        let within = self.live.run(self.pipeline, piece, &costs.prepared.programs[program].memory.temporaries);
         self.timeline.usage.push((self.now, within));
         if matches!(piece.kind, PieceKind::Backward | PieceKind::Weights) {
             self.last_backward = run.seconds;

@@ -55,7 +55,7 @@ fn predict_alike(setups: &[Result<Setup, String>], members: &[usize]) -> Vec<(us
     for &index in members {
         let Ok(setup) = &setups[index] else { continue };
         let outcome = match prepared.get_or_insert_with(|| prepare(setup)) {
-            Ok(prepared) => Outcome::Predicted(predict(setup, prepared).0),
+            Ok((prepared, _)) => Outcome::Predicted(predict(setup, prepared).0),
             Err(reason) => Outcome::Skipped(reason.clone()),
         };
         outcomes.push((index, outcome));

@@ -18,8 +18,35 @@ pub struct Prediction {
     pub fits: bool,
 }
 
-/// Lays a model out as its setup says. Setups with the same [`key`] have the same outcome.
-pub fn prepare(setup: &Setup) -> Result<Prepared, String> {
+/// Lays a model out as its setup says, and gives what is recomputed. Setups with the same [`key`] have the same
+/// outcome.
+///
+/// Where a run does not say what it recomputed, it is as little as fits: that is what its people would have done.
+/// Measured times have no part in the choice.
+pub fn prepare(setup: &Setup) -> Result<(Prepared, Recompute), String> {
+    if setup.recompute != Recompute::Unsaid {
+        return Ok((lay_out(setup)?, setup.recompute));
+    }
+    let try_out = |quarters: usize| {
+        let recompute = if quarters == 0 { Recompute::None } else { Recompute::Quarters(quarters) };
+        let prepared = lay_out(&Setup { recompute, ..setup.clone() })?;
+        let fits = predict(setup, &prepared).0.fits;
+        Ok::<_, String>((fits, (prepared, recompute)))
+    };
+    let (fits, none) = try_out(0)?;
+    if fits {
+        return Ok(none);
+    }
+    let (fits, half) = try_out(2)?;
+    let (fits_too, other) = try_out(if fits { 1 } else { 3 })?;
+    match (fits, fits_too) {
+        (true, false) => Ok(half),
+        (_, true) => Ok(other),
+        (false, false) => Ok(try_out(4)?.1),
+    }
+}
+
+fn lay_out(setup: &Setup) -> Result<Prepared, String> {
     let Degrees { context, model, stages, microbatches, .. } = setup.degrees;
     let data = data_width(setup);
     let mut built = setup.model.clone();
@@ -66,9 +93,16 @@ pub fn key(setup: &Setup) -> String {
     let Degrees { context, model, stages, chunks, microbatches, micro_batch, .. } = setup.degrees;
     let mut settings = setup.model.settings.clone();
     settings.batch = 0;
+    // What fits decides what is recomputed where nobody says.
+    let memory = if setup.recompute == Recompute::Unsaid { setup.cluster.memory_bytes() } else { 0 };
     format!(
-        "{:?} {settings:?} {} {context} {model} {stages} {chunks} {microbatches} {micro_batch} {:?} {:?} {}",
-        setup.model.family, setup.degrees.data, setup.sharding, setup.recompute, setup.engine.name,
+        "{:?} {settings:?} {} {context} {model} {stages} {chunks} {microbatches} {micro_batch} {:?} {:?} {memory} {} {:?}",
+        setup.model.family,
+        setup.degrees.data,
+        setup.sharding,
+        setup.recompute,
+        setup.engine.name,
+        setup.engine.memory_model,
     )
 }
 
@@ -130,16 +164,47 @@ fn tactics_of(setup: &Setup) -> String {
             Sharding::Zero3 => tactic("axis = 'shard'\npreset = 'zero3'"),
         }
     }
+    if context > 1 {
+        // Devices that share sequences share state, too.
+        match setup.sharding {
+            Sharding::Whole => {}
+            Sharding::Zero1 => tactic("axis = 'context'\ntile = { 'params.**' = 'first' }"),
+            Sharding::Zero2 => tactic("axis = 'context'\npreset = 'zero2'"),
+            Sharding::Zero3 => tactic("axis = 'context'\npreset = 'zero3'"),
+        }
+    }
     if setup.degrees.microbatches > 1 {
         tactic("axis = 'micro'\npreset = 'data'");
     }
     if setup.recompute == Recompute::Attention && !setup.engine.fused_attention {
         tactic("remat = ['**/attn/attention']");
     }
+    if let Recompute::Quarters(quarters) = setup.recompute {
+        let layers = recomputed_layers(setup, quarters);
+        if !layers.is_empty() {
+            tactic(&format!("remat = [{}]", layers.join(", ")));
+        }
+    }
     if setup.degrees.stages > 1 {
         tactic(&stages_of(setup));
     }
     text
+}
+
+/// Of every four layers of a stage so many, as scopes.
+fn recomputed_layers(setup: &Setup, quarters: usize) -> Vec<String> {
+    let Degrees { stages, chunks, .. } = setup.degrees;
+    let layers = setup.model.settings.layers;
+    let mut before = vec![0; stages];
+    let mut scopes = Vec::new();
+    for layer in 0..layers {
+        let before = &mut before[layer * stages * chunks / layers % stages];
+        if (*before + 1) * quarters / 4 > *before * quarters / 4 {
+            scopes.push(format!("'layers.{layer}'"));
+        }
+        *before += 1;
+    }
+    scopes
 }
 
 /// Layers are spread evenly where they can be, as Megatron wants them; else what they cost is.

@@ -3,6 +3,7 @@
 use super::row::{Row, whole};
 use crate::cluster::{Cluster, parse};
 use crate::models::Model;
+use crate::profile::MemoryModel;
 use crate::simulate::{Engine, engine};
 
 /// What a row says was run.
@@ -41,7 +42,11 @@ pub enum Recompute {
     None,
     /// Only attention, whose scores are large and cheap.
     Attention,
+    /// Of four layers so many.
+    Quarters(usize),
     Full,
+    /// The row does not say: as few layers as memory allows.
+    Unsaid,
 }
 
 /// Reads a row. The error says what cannot be expressed.
@@ -53,8 +58,9 @@ pub fn setup(row: &Row) -> Result<Setup, String> {
     let recompute = recompute(row)?;
     let model = model(row, &degrees, recompute)?;
     let mut engine = engine_of(row)?;
-    if row.flags.contains("flash attention") {
+    if row.flags.contains("flash attention") && !engine.fused_attention {
         engine.fused_attention = true;
+        engine.memory_model = MemoryModel::Eager;
     }
     if row.flags.to_lowercase().replace(' ', "").contains("asynctp") {
         engine.hidden_share = ASYNC_HIDDEN_SHARE;
@@ -118,7 +124,8 @@ fn recompute(row: &Row) -> Result<Recompute, String> {
     Ok(match text.trim() {
         text if text.starts_with("full") => Recompute::Full,
         text if text.starts_with("selective") || text.starts_with("config default") => Recompute::Attention,
-        "" | "none" => Recompute::None,
+        "" => Recompute::Unsaid,
+        "none" => Recompute::None,
         other => return Err(format!("`{other}` is no way to recompute")),
     })
 }
@@ -176,6 +183,8 @@ fn sharding(row: &Row, engine: &str, stages: usize) -> Sharding {
     match text.as_str() {
         // In pipelines weights are not given up between microbatches.
         text if text.starts_with("fsdp") && stages > 1 => Sharding::Zero1,
+        // Over so many devices; none means that it is off.
+        text if text.starts_with("fsdp=") && whole(&text["fsdp=".len()..]).is_some() => Sharding::Zero3,
         text if text.starts_with("full_shard") || text.starts_with("fsdp") && !text.starts_with("fsdp=") => {
             Sharding::Zero3
         }

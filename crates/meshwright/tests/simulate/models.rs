@@ -3,6 +3,7 @@
 use meshwright::cluster::parse as parse_cluster;
 use meshwright::lower::estimate;
 use meshwright::pipeline::pipeline;
+use meshwright::profile::profile;
 use meshwright::program::Program;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{ENGINES, Engine, Prepared, collective_costs, engine, model_flops, simulate};
@@ -103,9 +104,42 @@ fn what_is_computed_again_is_no_work_of_the_model() {
 }
 
 #[test]
+fn a_loss_that_is_computed_again_does_not_take_its_gradients_for_that() {
+    let program = gpt(&[]);
+    let (mesh, model) = (Mesh::parse("data=1").expect("a mesh"), model_flops(&program, &program.anatomy()));
+    for scopes in ["**", "layers.*", "head"] {
+        let tactics = parse(&format!("{DATA}[[tactic]]\nremat = ['{scopes}']\n")).expect("tactics");
+        let again = partition(&program, &mesh, &tactics, &estimate).expect("the model can be laid out");
+        assert_close(model_flops(&again.program, &again.anatomy).flops, model.flops);
+    }
+}
+
+#[test]
 fn more_devices_share_the_work() {
     let (cluster, engine) = (parse_cluster("8xh100").expect("a cluster"), engine("xla").expect("an engine"));
     let program = gpt(&[]);
     let flops = |mesh: &str| simulate(&whole(&program, mesh, DATA, engine), &cluster, engine).flops;
     assert_close(flops("data=8"), flops("data=1"));
+}
+
+#[test]
+fn stages_keep_of_functions_what_whole_steps_keep() {
+    for name in ["pytorch", "megatron-core", "megatron"] {
+        let engine = Engine { reserved_bytes: 0, fragmentation: 0.0, ..engine(name).expect("an engine").clone() };
+        for model in ["gpt2", "llama2-7b"] {
+            let sizes = [("layers", "8"), ("hidden", "64"), ("ffn", "128"), ("seq", "64"), ("dtype", "f32")];
+            let step = |batch: &str| small_model(model, &[&sizes[..], &[("batch", batch)]].concat());
+            let peaks = |count: usize| -> usize {
+                let (program, mesh) = (step(&(2 * count).to_string()), format!("data=1,micro={count}@time"));
+                let prepared = staged(&program, &mesh, "schedule = 'gpipe'", &engine);
+                let cluster = parse_cluster("2xh100").expect("a cluster");
+                let timeline = simulate(&prepared, &cluster, &engine);
+                timeline.stages.iter().map(|stage| stage.memory.peak_bytes).sum()
+            };
+            // All microbatches are kept until the last is there, so that each adds what it keeps.
+            let each = (peaks(12) - peaks(4)) as f64 / 8.0;
+            let whole = profile(&step("2"), engine.memory_model).memory.saved_activation_bytes() as f64;
+            assert!((0.9..1.15).contains(&(each / whole)), "{name}, {model}: {each} of {whole}");
+        }
+    }
 }
