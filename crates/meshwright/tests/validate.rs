@@ -34,6 +34,28 @@ fn measured_runs_are_predicted_about_as_well_as_when_they_were_fitted() {
     }
     let memory = scores["bigscience_a100"].memory_median_abs_error.unwrap();
     assert!(memory <= 0.1, "memory: {memory:.3}");
+    let fits = score(rows.iter().zip(&outcomes)).fits_found.unwrap();
+    assert!(fits >= 0.95, "fits: {fits:.3}");
+}
+
+#[test]
+fn runs_that_do_not_say_what_they_recompute_do_as_little_as_fits() {
+    let predicted = |recompute: &str, gpu: &str| {
+        let text = format!(
+            "source_id,system,model,layers,hidden,ffn,heads,kv_heads,seq,vocab,dtype,global_batch_seqs,micro_batch,tp,pp,\
+             dp,recompute,gpu,n_gpus\nmine,NeMo,Llama,14,4096,14336,32,8,8192,32000,bf16,2,1,1,2,1,{recompute},{gpu},2\n"
+        );
+        match validate(&parse_rows(&text).unwrap(), 1).remove(0) {
+            Outcome::Predicted(prediction) => prediction,
+            Outcome::Skipped(reason) => panic!("{reason}"),
+        }
+    };
+    let [none, full] = ["none", "full"].map(|recompute| predicted(recompute, "H100"));
+    assert!(none.fits && full.fits && full.peak_bytes < none.peak_bytes);
+    assert_eq!(predicted("", "H100"), none);
+    let [none, some, full] = ["none", "", "full"].map(|recompute| predicted(recompute, "A100-40GB"));
+    assert!(!none.fits && some.fits && full.fits, "{none:?} {some:?} {full:?}");
+    assert!(some.seconds < full.seconds);
 }
 
 #[test]

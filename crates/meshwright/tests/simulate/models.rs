@@ -127,7 +127,14 @@ fn stages_keep_of_functions_what_whole_steps_keep() {
     for name in ["pytorch", "megatron-core", "megatron"] {
         let engine = Engine { reserved_bytes: 0, fragmentation: 0.0, ..engine(name).expect("an engine").clone() };
         for model in ["gpt2", "llama2-7b"] {
-            let sizes = [("layers", "8"), ("hidden", "64"), ("ffn", "128"), ("seq", "64"), ("dtype", "f32")];
+            let sizes = [
+                ("layers", "8"),
+                ("hidden", "64"),
+                ("head_width", "16"),
+                ("ffn", "128"),
+                ("seq", "64"),
+                ("dtype", "f32"),
+            ];
             let step = |batch: &str| small_model(model, &[&sizes[..], &[("batch", batch)]].concat());
             let peaks = |count: usize| -> usize {
                 let (program, mesh) = (step(&(2 * count).to_string()), format!("data=1,micro={count}@time"));
