@@ -82,10 +82,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     };
     let bounds = ranked.iter().map(|ranked| ranked.sketch.least_seconds());
     let lower_bound_seconds = bounds.fold(f64::INFINITY, f64::min);
-    ranked.retain(|ranked| ranked.seconds <= best * MOST_WORSE);
-    ranked.truncate(MOST_SIMULATED);
-    let mut found: Vec<(Frame, Outcome)> =
-        in_parallel(ranked, |ranked| refine(request, ranked)).into_iter().flatten().collect();
+    let mut found = simulate_ranked(request, ranked, best * MOST_WORSE);
     // Where memory was short, layers of the best frame may do different things.
     let tightest = found
         .iter()
@@ -106,6 +103,21 @@ impl Request<'_> {
     fn fits(&self, outcome: &Outcome) -> bool {
         outcome.peak_bytes <= self.limit_bytes
     }
+}
+
+/// Simulates frames, those first that should be fastest: all that could be best, and as many more as it takes until
+/// something fits.
+fn simulate_ranked(request: &Request<'_>, ranked: Vec<Ranked<'_>>, most_seconds: f64) -> Vec<(Frame, Outcome)> {
+    let mut found: Vec<(Frame, Outcome)> = Vec::new();
+    let mut rest = ranked;
+    while !rest.is_empty() && !found.iter().any(|(_, outcome)| request.fits(outcome)) {
+        let near = rest.iter().take_while(|ranked| ranked.seconds <= most_seconds).count();
+        let count = if near > 0 { near } else { rest.len() };
+        let later = rest.split_off(count.min(MOST_SIMULATED));
+        let next = std::mem::replace(&mut rest, later);
+        found.extend(in_parallel(next, |ranked| refine(request, ranked)).into_iter().flatten());
+    }
+    found
 }
 
 /// The fastest of what fits.
