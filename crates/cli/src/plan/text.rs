@@ -10,7 +10,7 @@ use crate::table::{Table, count, duration, paragraph, share, size};
 
 /// Alternatives that are told, and groups of operations.
 const ALTERNATIVES: usize = 6;
-const GROUPS: usize = 24;
+const GROUPS: usize = 16;
 
 impl Report<'_> {
     pub(super) fn to_text(&self, width: usize) -> String {
@@ -22,19 +22,29 @@ impl Report<'_> {
             + &self.search(width)
     }
 
-    /// What the dearest operations do.
+    /// What the dearest operations do, those alike told once.
     fn groups(&self, width: usize) -> String {
-        let mut decisions: Vec<&Decision> = self.plan.decisions.iter().collect();
-        decisions.sort_by(|left, right| right.compute_seconds.total_cmp(&left.compute_seconds));
-        let mut table = Table::new(&["operations", "times", "result lies", "is", "computes"]);
-        for decision in decisions.iter().take(GROUPS) {
-            table.row([
-                group_name(self.program, decision),
-                count(decision.bundles.len()),
-                decision.lies.clone(),
-                keeping_name(decision.keeping).to_owned(),
-                duration(decision.compute_seconds),
-            ]);
+        let mut groups: Vec<Group> = Vec::new();
+        for decision in &self.plan.decisions {
+            let (count, seconds) = (decision.bundles.len(), decision.compute_seconds);
+            let name = group_name(self.program, decision);
+            let (pass, keeping, lies) = (phase_name(decision.phase), keeping_name(decision.keeping), &decision.lies);
+            let is_same = |group: &&mut Group| {
+                group.name == name && group.lies == *lies && (group.pass, group.keeping) == (pass, keeping)
+            };
+            match groups.iter_mut().find(is_same) {
+                Some(group) => {
+                    group.count += count;
+                    group.seconds += seconds;
+                }
+                None => groups.push(Group { name, pass, keeping, lies: lies.clone(), count, seconds }),
+            }
+        }
+        groups.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
+        let mut table = Table::new(&["operations", "pass", "times", "computes", "is", "result lies"]).ending_in_prose();
+        for group in groups.into_iter().take(GROUPS) {
+            let Group { name, pass, keeping, lies, count: times, seconds } = group;
+            table.row([name, pass.to_owned(), count(times), duration(seconds), keeping.to_owned(), lies]);
         }
         table.render(width)
     }
@@ -64,14 +74,29 @@ impl Report<'_> {
     }
 }
 
+/// Decisions alike.
+struct Group {
+    name: String,
+    pass: &'static str,
+    keeping: &'static str,
+    lies: String,
+    count: usize,
+    seconds: f64,
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Forward => "forward",
+        Phase::Backward => "backward",
+        Phase::Update => "update",
+    }
+}
+
 /// A group of operations by the place of its first.
 pub(super) fn group_name(program: &Program, decision: &Decision) -> String {
     let first: Option<OpId> = decision.bundles.first().and_then(|bundle| bundle.first()).copied();
     let place = first.and_then(|op| op_place(program, op)).map(|place| collapse(&place)).unwrap_or_default();
-    match decision.phase {
-        Phase::Update if place.is_empty() => "update".to_owned(),
-        Phase::Forward | Phase::Backward | Phase::Update => place,
-    }
+    if place.is_empty() { phase_name(decision.phase).to_owned() } else { place }
 }
 
 pub(super) fn keeping_name(keeping: Keeping) -> &'static str {
@@ -91,9 +116,8 @@ pub(super) fn refusal(limit_bytes: u64, least_bytes: Option<u64>) -> String {
             size(least.saturating_sub(limit_bytes) as usize),
             size(limit_bytes as usize),
         ),
-        None => format!(
-            "Does not fit: parameters and the optimizer's state alone take more than {} on a device, however they are cut\n",
-            size(limit_bytes as usize)
-        ),
+        None => {
+            format!("Does not fit: no plan was found that takes {} or less on a device\n", size(limit_bytes as usize))
+        }
     }
 }
