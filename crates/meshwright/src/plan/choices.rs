@@ -7,7 +7,7 @@ use super::bundle::{Bundle, Bundles};
 use super::moves::{Axes, Moves, Place};
 use super::time::Time;
 use crate::cluster::Device;
-use crate::program::{Argument, Id, OpId, Program, ResultInfo, Type, ValueId};
+use crate::program::{Argument, Id, Op, OpId, Program, ResultInfo, Type, ValueId};
 use crate::shard::{Layout, Sharding, Strategy, is_tie};
 use crate::simulate::{Engine, Kernel, kernel_seconds, kernels};
 
@@ -86,7 +86,9 @@ impl<'a, 'p> Scene<'a, 'p> {
                 choices.push(Choice { ops, compute_seconds, inner_seconds });
             }
         }
-        drop_slow(&mut choices);
+        if is_product(&self.layout.program.ops[bundle.ops[0]].op) {
+            drop_slow(&mut choices);
+        }
         choices
     }
 
@@ -242,6 +244,10 @@ impl<'a, 'p> Scene<'a, 'p> {
         for (&op, cut) in bundle.ops.iter().zip(cuts) {
             for (&operand, &wanted) in program.ops[op].operands.iter().zip(&cut.wanted) {
                 let Some(&(made, finished)) = lies.get(&operand) else { continue };
+                let may_move = |to: Place| self.time.may_move(self.axes, operand, made, to);
+                if !may_move(finished) || !may_move(wanted) {
+                    return f64::INFINITY;
+                }
                 let times = self.time.trips(op) as f64;
                 let ty = self.time.tile(operand, program.ty(operand));
                 if made != finished && !paid.contains(&(operand, finished)) {
@@ -259,6 +265,10 @@ impl<'a, 'p> Scene<'a, 'p> {
         }
         seconds
     }
+}
+
+fn is_product(op: &Op) -> bool {
+    matches!(op, Op::Attention(_) | Op::AttentionGrad(_) | Op::Convolution(_) | Op::DotGeneral(_))
 }
 
 /// Drops the ways in which much is computed that others compute too.

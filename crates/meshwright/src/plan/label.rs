@@ -263,7 +263,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
             }
         };
         let mut cost = |left: (Place, Mode), right: (Place, Mode)| {
-            if is_needed && is_missing(left.1, right.1) {
+            let is_stuck = !scene.time.may_move(scene.axes, flow.value, left.0, right.0);
+            if is_stuck || is_needed && is_missing(left.1, right.1) {
                 return FORBIDDEN;
             }
             let times = if right.1 == Mode::Again { 2.0 } else { 1.0 };

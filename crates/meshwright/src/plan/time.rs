@@ -52,6 +52,14 @@ impl Time {
         self.tiles[value.index()].is_some()
     }
 
+    /// Whether what a trip has of a value can be brought from one place to another within the trip. Microbatches are
+    /// cut from what a device has, so that devices have no trip in common once another axis cuts the same dimension.
+    pub(super) fn may_move(&self, axes: &Axes, value: ValueId, from: Place, to: Place) -> bool {
+        let Some(dim) = self.tiles[value.index()] else { return true };
+        let is_there = |place: Place, axis: usize| place.spot(axis) == u32::from(dim) + 1;
+        (0..axes.len()).all(|axis| is_there(from, axis) == is_there(to, axis))
+    }
+
     /// The type of what one trip has of a value.
     pub(super) fn tile(&self, value: ValueId, ty: &Type) -> Type {
         let mut tile = ty.clone();
