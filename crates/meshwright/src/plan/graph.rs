@@ -31,6 +31,8 @@ pub(super) struct Flow {
     /// How often each is brought there.
     pub(super) times: usize,
     pub(super) kind: Kind,
+    /// It is brought there before or after a loop over microbatches, where nothing runs beside it.
+    pub(super) is_outside: bool,
 }
 
 /// What a value that is moved is for.
@@ -111,7 +113,15 @@ impl Graph {
                 let kind = kind(layout, &is_gradient, value);
                 let number = *numbers.entry((origin, list.clone(), times, kind)).or_insert(flows.len());
                 if number == flows.len() {
-                    flows.push(Flow { origin, readers: list, value, count: 0, times, kind });
+                    flows.push(Flow {
+                        origin,
+                        readers: list,
+                        value,
+                        count: 0,
+                        times,
+                        kind,
+                        is_outside: in_loop && !is_repeated && time.microbatches > 1,
+                    });
                 }
                 flows[number].count += 1;
                 flow_of[value.index()][usize::from(!is_forward)] = Some(number as u32);

@@ -250,7 +250,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
     fn connect(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
         let (scene, program) = (self.task.scene, self.task.scene.layout.program);
         let ty = scene.time.tile(flow.value, program.ty(flow.value));
-        let scale = (flow.count * flow.times) as f64 * self.task.exposure.of(flow.kind);
+        let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(flow.kind) };
+        let scale = (flow.count * flow.times) as f64 * exposure;
         let is_needed = is_needed_again(flow, froms, tos);
         let moves = &mut *self.moves;
         let mut known: Vec<(Place, Place, f64)> = Vec::new();

@@ -62,7 +62,7 @@ pub enum Refusal {
 }
 
 /// So many frames are lowered and simulated at most.
-const MOST_SIMULATED: usize = 4;
+const MOST_SIMULATED: usize = 6;
 /// So often is a frame labelled again with what its simulation told.
 const MOST_ROUNDS: usize = 5;
 /// Those whose labelling is worse than the best by more than this factor are not simulated.
@@ -82,7 +82,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     };
     let bounds = ranked.iter().map(|ranked| ranked.sketch.least_seconds());
     let lower_bound_seconds = bounds.fold(f64::INFINITY, f64::min);
-    let mut found = simulate_ranked(request, ranked, best * MOST_WORSE);
+    let mut found = simulate_ranked(request, by_kind(ranked), best * MOST_WORSE);
     // Where memory was short, layers of the best frame may do different things.
     let tightest = found
         .iter()
@@ -103,6 +103,24 @@ impl Request<'_> {
     fn fits(&self, outcome: &Outcome) -> bool {
         outcome.peak_bytes <= self.limit_bytes
     }
+}
+
+/// The best mesh for every number of microbatches first: labellings of frames alike are closer to each other than to
+/// the truth.
+fn by_kind(ranked: Vec<Ranked<'_>>) -> Vec<Ranked<'_>> {
+    let mut kinds: Vec<(usize, bool)> = Vec::new();
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for ranked in ranked {
+        let kind = (ranked.sketch.frame.microbatches, ranked.sketch.frame.is_eager);
+        if kinds.contains(&kind) {
+            rest.push(ranked);
+        } else {
+            kinds.push(kind);
+            first.push(ranked);
+        }
+    }
+    first.extend(rest);
+    first
 }
 
 /// Simulates frames, those first that should be fastest: all that could be best, and as many more as it takes until
@@ -180,7 +198,7 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<
         for &microbatches in &counts {
             let mut fits_easily = false;
             for is_eager in [false, true] {
-                if is_eager && (microbatches == 1 || fits_easily) {
+                if is_eager && microbatches == 1 {
                     continue;
                 }
                 let frame = Frame { mesh: mesh.clone(), microbatches, is_eager, runs: 1 };
