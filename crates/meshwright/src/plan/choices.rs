@@ -96,7 +96,7 @@ impl<'a, 'p> Scene<'a, 'p> {
     fn heavy(&self, op: OpId) -> Vec<Vec<Cut>> {
         let rule = self.layout.rule(op);
         let mut found = vec![Strategy::whole(rule)];
-        for (axis, pieces) in self.axes.pieces.iter().enumerate() {
+        for pieces in &self.axes.pieces {
             for index in 0..found.len() {
                 for factor in 0..rule.factors.len() {
                     let mut strategy = found[index].clone();
@@ -107,7 +107,7 @@ impl<'a, 'p> Scene<'a, 'p> {
                         }
                         is_fine
                     };
-                    if pieces.iter().copied().all(add) && self.divides(op, &strategy, factor, axis) {
+                    if pieces.iter().copied().all(add) && self.divides(op, &strategy, factor) {
                         found.push(strategy);
                     }
                 }
@@ -117,7 +117,7 @@ impl<'a, 'p> Scene<'a, 'p> {
     }
 
     /// Whether all parts of a factor are of the same size, also in every trip.
-    fn divides(&self, op: OpId, strategy: &Strategy, factor: usize, _axis: usize) -> bool {
+    fn divides(&self, op: OpId, strategy: &Strategy, factor: usize) -> bool {
         let size = self.layout.rule(op).factors[factor].size;
         let parts = self.layout.mesh.product(&strategy.factors[factor]);
         size.is_multiple_of(parts * self.time.factor_trips(op, factor))
@@ -146,10 +146,7 @@ impl<'a, 'p> Scene<'a, 'p> {
         places.retain(|&place| self.time.divides(self.axes, seed, program.ty(seed), place));
         let mut found: Vec<Vec<Cut>> = Vec::new();
         for place in places {
-            let cuts = self.follow(bundle, seed, place);
-            if let Some(cuts) = cuts {
-                found.push(cuts);
-            }
+            found.extend(self.follow(bundle, seed, place));
         }
         found
     }

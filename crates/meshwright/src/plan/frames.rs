@@ -13,8 +13,7 @@ pub(super) fn frames(cluster: &Cluster) -> Result<Vec<Mesh>, String> {
     let mut meshes = Vec::new();
     for nodes in factorizations(cluster.node_count(), MOST_AXES) {
         for devices in factorizations(cluster.devices_per_node(), MOST_AXES) {
-            let count = nodes.len() + devices.len();
-            if count > MOST_AXES || count > 2 && !nodes.is_empty() && nodes.len() != 1 && devices.len() != 1 {
+            if nodes.len() + devices.len() > MOST_AXES {
                 continue;
             }
             let names = |prefix: &'static str, sizes: &[usize]| {

@@ -82,6 +82,9 @@ pub(super) struct Place(u64);
 /// The axis has parts of a sum. Otherwise 0 where all along it have the same, or one more than the dimension it cuts.
 pub(super) const PARTIAL: u32 = 15;
 
+/// Dimensions that there are numbers for.
+pub(super) const MOST_DIMS: usize = 13;
+
 impl Place {
     pub(super) fn spot(self, axis: usize) -> u32 {
         (self.0 >> (4 * axis) & 15) as u32

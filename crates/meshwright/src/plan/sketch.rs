@@ -7,9 +7,9 @@ use super::decision::{Decision, decisions};
 use super::graph::Graph;
 use super::label::{Exposure, Labelled, Task, all_choices, label};
 use super::lives::{Buffers, Lives};
-use super::moves::{Axes, Moves};
+use super::moves::{Axes, MOST_DIMS, Moves};
 use super::realize::{Chosen, freeze};
-use super::time::{MICROBATCHES, Time};
+use super::time::{MICROBATCHES, MOST_FACTORS, Time};
 use crate::lower::{LocalProgram, Movement, lower_layout};
 use crate::program::{ArgumentClass, Program};
 use crate::shard::{Axis, Layout, Mesh, PieceSet};
@@ -28,6 +28,12 @@ pub(super) struct Ground<'g> {
 impl<'g> Ground<'g> {
     pub(super) fn new(program: &'g Program, runner: Runner<'g>) -> Result<Ground<'g>, String> {
         let layout = Layout::new(program, Mesh::new(Vec::new())?);
+        if let Some((value, _)) = program.values.iter().find(|(_, value)| value.ty.rank() > MOST_DIMS) {
+            return Err(format!("{value} has more than {MOST_DIMS} dimensions, which no plan can be made for"));
+        }
+        if let Some(&op) = layout.ops().iter().find(|&&op| layout.rule(op).factors.len() > MOST_FACTORS) {
+            return Err(format!("{op} has more than {MOST_FACTORS} factors, which no plan can be made for"));
+        }
         let bundles = Bundles::new(&layout);
         let buffers = Buffers::new(&layout, &bundles, runner.engine.memory_model);
         let arguments = layout.anatomy.classes.clone();

@@ -7,6 +7,9 @@ use crate::shard::{Axis, Layout, Mesh};
 /// The name of the axis in time that microbatches lie along.
 pub(super) const MICROBATCHES: &str = "micro";
 
+/// Factors that there are bits for.
+pub(super) const MOST_FACTORS: usize = 63;
+
 /// How a step is cut in time.
 #[derive(Clone, Debug)]
 pub(super) struct Time {
