@@ -53,6 +53,9 @@ fn check(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches
     }
     assert!(plans.len() > limits.len().div_ceil(2), "{name}: {} plans for {} limits", plans.len(), limits.len());
     for plan in plans {
+        let (bound, step_seconds) = (plan.lower_bound_seconds, plan.timeline.step_seconds);
+        assert!(0.0 < bound && bound <= step_seconds, "{name}: {step_seconds} s below the bound of {bound} s");
+        assert!(plan.search_gap >= 0.0, "{name}: a gap of {}", plan.search_gap);
         let parts = evaluate_partitioned(&plan.local, &arguments, Options { wide: true });
         let parts = parts.unwrap_or_else(|error| panic!("{name} on {}: {error:?}", plan.mesh));
         let difference = difference(&whole, &parts);

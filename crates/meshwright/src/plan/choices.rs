@@ -7,7 +7,7 @@ use super::bundle::{Bundle, Bundles};
 use super::moves::{Axes, Moves, Place};
 use super::time::Time;
 use crate::cluster::Device;
-use crate::program::{Argument, Id, Op, OpId, Program, ResultInfo, Type, ValueId};
+use crate::program::{Argument, Id, OpId, Program, ResultInfo, Type, ValueId, is_heavy};
 use crate::shard::{Layout, Sharding, Strategy, is_tie};
 use crate::simulate::{Engine, Kernel, kernel_seconds, kernels};
 
@@ -39,12 +39,12 @@ pub(super) struct Scene<'a, 'p> {
     pub(super) layout: Layout<'p>,
     pub(super) axes: &'a Axes,
     pub(super) time: &'a Time,
-    pub(super) worker: Option<Worker<'a>>,
+    pub(super) worker: Worker<'a>,
     /// Values that somebody reads outside of the bundle that makes them.
     pub(super) is_read_outside: Vec<bool>,
 }
 
-/// Who computes. Without one, only what is moved counts, and products are not done twice.
+/// Who computes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Worker<'a> {
     pub(super) device: &'a Device,
@@ -57,7 +57,7 @@ impl<'a, 'p> Scene<'a, 'p> {
         axes: &'a Axes,
         time: &'a Time,
         bundles: &Bundles,
-        worker: Option<Worker<'a>>,
+        worker: Worker<'a>,
     ) -> Scene<'a, 'p> {
         let program = layout.program;
         let mut is_read_outside = vec![false; program.values.len()];
@@ -74,10 +74,7 @@ impl<'a, 'p> Scene<'a, 'p> {
 
     /// All ways to cut a bundle, the uncut first.
     pub(super) fn choices(&mut self, moves: &mut Moves<'_>, bundle: &Bundle) -> Vec<Choice> {
-        let mut cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
-        if self.worker.is_none() && bundle.is_heavy {
-            drop_redundant(&mut cuts, self.axes.len());
-        }
+        let cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
         let mut choices = Vec::with_capacity(cuts.len());
         for ops in cuts {
             let compute_seconds = self.compute_seconds(bundle, &ops);
@@ -86,7 +83,7 @@ impl<'a, 'p> Scene<'a, 'p> {
                 choices.push(Choice { ops, compute_seconds, inner_seconds });
             }
         }
-        if is_product(&self.layout.program.ops[bundle.ops[0]].op) {
+        if is_heavy(&self.layout.program.ops[bundle.ops[0]].op) {
             drop_slow(&mut choices);
         }
         choices
@@ -193,7 +190,7 @@ impl<'a, 'p> Scene<'a, 'p> {
 
     /// What a bundle computes, as the simulator counts it: by a program of the parts that a device has.
     fn compute_seconds(&self, bundle: &Bundle, cuts: &[Cut]) -> f64 {
-        let Some(Worker { device, engine }) = self.worker else { return 0.0 };
+        let Worker { device, engine } = self.worker;
         let old = self.layout.program;
         let mut new = Program::new("");
         let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
@@ -264,10 +261,6 @@ impl<'a, 'p> Scene<'a, 'p> {
     }
 }
 
-fn is_product(op: &Op) -> bool {
-    matches!(op, Op::Attention(_) | Op::AttentionGrad(_) | Op::Convolution(_) | Op::DotGeneral(_))
-}
-
 /// Drops the ways in which much is computed that others compute too.
 fn drop_slow(choices: &mut Vec<Choice>) {
     let least = choices.iter().map(|choice| choice.compute_seconds).fold(f64::INFINITY, f64::min);
@@ -277,13 +270,3 @@ fn drop_slow(choices: &mut Vec<Choice>) {
 /// Ways that take longer than this many times the fastest are left, unless they take little.
 const MOST_SLOW: f64 = 1.7;
 const LITTLE_SECONDS: f64 = 200e-6;
-
-/// Keeps only the ways that use most axes.
-fn drop_redundant(cuts: &mut Vec<Vec<Cut>>, axes: usize) {
-    let used = |cuts: &Vec<Cut>| {
-        let places = cuts.iter().flat_map(|cut| cut.wanted.iter().chain(&cut.made));
-        (0..axes).filter(|&axis| places.clone().any(|place| place.spot(axis) != 0)).count()
-    };
-    let most = cuts.iter().map(used).max().unwrap_or(0);
-    cuts.retain(|cuts| used(cuts) == most);
-}

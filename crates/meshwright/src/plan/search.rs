@@ -2,7 +2,7 @@
 
 use super::decision::Decision;
 use super::frames::{frames, microbatch_counts};
-use super::label::Exposure;
+use super::label::{Exposure, Labelled};
 use super::sketch::{Frame, Ground, Outcome, Sketch};
 use crate::cluster::Cluster;
 use crate::lower::LocalProgram;
@@ -76,8 +76,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let runner = Runner { cluster, device: cluster.device(0), engine };
     let ground = Ground::new(program, runner).map_err(Refusal::Unplannable)?;
     let mut ranked = rank(request, &ground)?;
-    ranked.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
-    let Some(best) = ranked.first().map(|ranked| ranked.seconds) else {
+    ranked.sort_by(|left, right| left.labelled.seconds.total_cmp(&right.labelled.seconds));
+    let Some(best) = ranked.first().map(|ranked| ranked.labelled.seconds) else {
         return Err(Refusal::TooLarge { least_bytes: None });
     };
     let bounds = ranked.iter().map(|ranked| ranked.sketch.least_seconds());
@@ -91,10 +91,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     if let Some((frame, outcome)) = tightest.filter(|(_, outcome)| outcome.labelled.is_bound) {
         let frame = Frame { runs: RUNS, ..frame.clone() };
         let limit_bytes = outcome.labelled.peak_bytes + (request.limit_bytes - outcome.peak_bytes);
-        if let Ok(sketch) = Sketch::new(&ground, frame) {
-            let seconds = outcome.labelled.seconds;
-            found.extend(refine(request, Ranked { sketch, seconds, limit_bytes }));
-        }
+        let ranked = Sketch::new(&ground, frame).ok().and_then(|sketch| Ranked::new(sketch, limit_bytes));
+        found.extend(ranked.into_iter().flat_map(|ranked| refine(request, ranked)));
     }
     choose(request, found, lower_bound_seconds)
 }
@@ -129,7 +127,7 @@ fn simulate_ranked(request: &Request<'_>, ranked: Vec<Ranked<'_>>, most_seconds:
     let mut found: Vec<(Frame, Outcome)> = Vec::new();
     let mut rest = ranked;
     while !rest.is_empty() && !found.iter().any(|(_, outcome)| request.fits(outcome)) {
-        let near = rest.iter().take_while(|ranked| ranked.seconds <= most_seconds).count();
+        let near = rest.iter().take_while(|ranked| ranked.labelled.seconds <= most_seconds).count();
         let count = if near > 0 { near } else { rest.len() };
         let later = rest.split_off(count.min(MOST_SIMULATED));
         let next = std::mem::replace(&mut rest, later);
@@ -172,11 +170,19 @@ fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>, lower_bound_secon
     })
 }
 
-/// A frame with what its labelling takes.
+/// A frame with its first labelling.
 struct Ranked<'g> {
     sketch: Sketch<'g>,
-    seconds: f64,
+    labelled: Labelled,
     limit_bytes: u64,
+}
+
+impl<'g> Ranked<'g> {
+    /// `None` where nothing fits, as far as the labelling knows.
+    fn new(sketch: Sketch<'g>, limit_bytes: u64) -> Option<Ranked<'g>> {
+        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE)?;
+        Some(Ranked { sketch, labelled, limit_bytes })
+    }
 }
 
 /// What is hidden behind computing before any simulation has told.
@@ -202,10 +208,10 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<
                     continue;
                 }
                 let frame = Frame { mesh: mesh.clone(), microbatches, is_eager, runs: 1 };
-                let Ok(sketch) = Sketch::new(ground, frame) else { continue };
-                let Some(labelled) = sketch.label(limit_bytes, FIRST_EXPOSURE) else { continue };
-                fits_easily |= !labelled.is_bound;
-                ranked.push(Ranked { sketch, seconds: labelled.seconds, limit_bytes });
+                let sketch = Sketch::new(ground, frame).ok();
+                let Some(next) = sketch.and_then(|sketch| Ranked::new(sketch, limit_bytes)) else { continue };
+                fits_easily |= !next.labelled.is_bound;
+                ranked.push(next);
             }
             // More microbatches would only be slower.
             if fits_easily {
@@ -220,18 +226,17 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<
 /// Labels a frame again and again: with the limit that its memory in truth asks for, and below, where more is made
 /// again than must be, since what is made again together runs faster than the labelling knows.
 fn refine(request: &Request<'_>, ranked: Ranked<'_>) -> Vec<(Frame, Outcome)> {
-    let Ranked { sketch, mut limit_bytes, .. } = ranked;
+    let Ranked { sketch, labelled, mut limit_bytes } = ranked;
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut exposure = FIRST_EXPOSURE;
-    for _ in 0..MOST_ROUNDS {
-        let Some(labelled) = sketch.label(limit_bytes, exposure) else { break };
+    let mut next = Some(labelled);
+    while let Some(labelled) = next.take() {
         if outcomes.iter().any(|outcome| outcome.labelled.labels == labelled.labels) {
             break;
         }
         let (labelled_peak, is_bound) = (labelled.peak_bytes, labelled.is_bound);
         let Ok(outcome) = sketch.realize(labelled) else { break };
         let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
-        exposure = exposed(&outcome);
+        let exposure = exposed(&outcome);
         outcomes.push(outcome);
         limit_bytes = if peak > limit {
             // As much less as there is too much.
@@ -241,6 +246,9 @@ fn refine(request: &Request<'_>, ranked: Ranked<'_>) -> Vec<(Frame, Outcome)> {
         } else {
             limit_bytes
         };
+        if outcomes.len() < MOST_ROUNDS {
+            next = sketch.label(limit_bytes, exposure);
+        }
     }
     outcomes.into_iter().map(|outcome| (sketch.frame.clone(), outcome)).collect()
 }

@@ -11,7 +11,7 @@ use super::moves::{Axes, MOST_DIMS, Moves};
 use super::realize::{Chosen, freeze};
 use super::time::{MICROBATCHES, MOST_FACTORS, Time};
 use crate::lower::{LocalProgram, Movement, lower_layout};
-use crate::program::{ArgumentClass, Program};
+use crate::program::{ArgumentClass, Program, is_heavy};
 use crate::shard::{Axis, Layout, Mesh, PieceSet};
 use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
 
@@ -99,7 +99,7 @@ impl<'g> Sketch<'g> {
 
     fn scene<'s>(&'s self, layout: Layout<'g>) -> Scene<'s, 'g> {
         let Runner { device, engine, .. } = self.ground.runner;
-        Scene::new(layout, &self.axes, &self.time, &self.ground.bundles, Some(Worker { device, engine }))
+        Scene::new(layout, &self.axes, &self.time, &self.ground.bundles, Worker { device, engine })
     }
 
     /// The cheapest labels under a limit, as far as the labelling knows.
@@ -156,7 +156,7 @@ impl<'g> Sketch<'g> {
     /// What products and attention take, each cut in the best way.
     pub(super) fn least_seconds(&self) -> f64 {
         let least = |(members, choices): (&Vec<usize>, &Vec<Choice>)| {
-            let is_heavy = self.ground.bundles.list[members[0]].is_heavy;
+            let is_heavy = is_heavy(&self.ground.program.ops[self.ground.bundles.list[members[0]].ops[0]].op);
             let seconds = choices.iter().map(|choice| choice.compute_seconds).fold(f64::INFINITY, f64::min);
             if is_heavy && seconds.is_finite() { members.len() as f64 * seconds } else { 0.0 }
         };

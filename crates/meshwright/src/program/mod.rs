@@ -38,7 +38,7 @@ pub use print::{AttentionForm, PrintOptions, Surroundings, Whole, print, print_o
 pub(crate) use recompute::{Group, Recomputation, recompute};
 pub(crate) use recomputed::Given;
 pub use repeats::Repeat;
-pub(crate) use repeats::stretches;
+pub(crate) use repeats::{is_heavy, stretches};
 pub(crate) use scope::{bare, scope_parts};
 pub use state::ArgumentClass;
 pub use types::{DType, DTypeKind, Dims, Shape, Type};

@@ -33,7 +33,8 @@ impl Program {
     }
 }
 
-fn is_heavy(op: &Op) -> bool {
+/// Whether an op is one of those that take most of a step's time.
+pub(crate) fn is_heavy(op: &Op) -> bool {
     matches!(op, Op::Attention(_) | Op::AttentionGrad(_) | Op::Convolution(_) | Op::DotGeneral(_))
 }
 
