@@ -52,9 +52,14 @@ fn factorizations(number: usize, most: usize) -> Vec<Vec<usize>> {
 
 /// Powers of two, as far as the batch divides.
 pub(super) fn microbatch_counts(program: &Program, classes: &[ArgumentClass]) -> Vec<usize> {
-    let inputs = program.body().arguments.iter().zip(classes).filter(|(_, class)| **class == ArgumentClass::Input);
-    let batch = inputs.filter_map(|(&value, _)| program.shape(value).first().copied()).max().unwrap_or(1);
+    let batch = batch(program, classes);
     (0..10).map(|power| 1 << power).take_while(|count| batch.is_multiple_of(*count) && count < &batch).collect()
+}
+
+/// How many samples a step has.
+pub(super) fn batch(program: &Program, classes: &[ArgumentClass]) -> usize {
+    let inputs = program.body().arguments.iter().zip(classes).filter(|(_, class)| **class == ArgumentClass::Input);
+    inputs.filter_map(|(&value, _)| program.shape(value).first().copied()).max().unwrap_or(1)
 }
 
 #[cfg(test)]

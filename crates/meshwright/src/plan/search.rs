@@ -1,7 +1,7 @@
 //! The search for the fastest plan that fits.
 
 use super::decision::Decision;
-use super::frames::{frames, microbatch_counts};
+use super::frames::{batch, frames, microbatch_counts};
 use super::label::{Exposure, Labelled};
 use super::sketch::{Frame, Ground, Outcome, Sketch};
 use crate::cluster::Cluster;
@@ -192,7 +192,13 @@ const FIRST_EXPOSURE: Exposure = Exposure { weights: 0.3, gradients: 0.3 };
 fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<'g>>, Refusal> {
     let meshes = frames(request.cluster).map_err(Refusal::Unplannable)?;
     let counts = match request.microbatches {
-        Some(count) => vec![count],
+        Some(count) => {
+            let batch = batch(request.program, &ground.arguments);
+            if !batch.is_multiple_of(count) {
+                return Err(Refusal::Unplannable(format!("a batch of {batch} is not cut into {count} microbatches")));
+            }
+            vec![count]
+        }
         None => microbatch_counts(request.program, &ground.arguments),
     };
     // What the engine takes besides the program.
