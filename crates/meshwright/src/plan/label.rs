@@ -12,6 +12,7 @@ use super::choices::{Choice, Scene};
 use super::graph::{Flow, Graph, Kind, Origin, Reader};
 use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
+use super::parts::Parts;
 
 /// What was chosen.
 #[derive(Clone, Debug)]
@@ -70,8 +71,8 @@ pub(super) fn all_choices(
 }
 
 /// What is to be labelled.
-pub(super) struct Task<'t, 's, 'p> {
-    pub(super) scene: &'t Scene<'s, 'p>,
+pub(super) struct Task<'t> {
+    pub(super) parts: Parts<'t>,
     pub(super) classes: &'t Classes,
     pub(super) graph: &'t Graph,
     pub(super) choices: &'t [Vec<Choice>],
@@ -85,7 +86,7 @@ const MOST_TIMES: usize = 24;
 
 /// The cheapest labels with which no more than a limit is in memory at any time. Memory is looked at only when it
 /// is most: a time at which there is too much is added to those at which there must not be, until there is none.
-pub(super) fn label(task: &Task<'_, '_, '_>, moves: &mut Moves<'_>, limit_bytes: u64) -> Option<Labelled> {
+pub(super) fn label(task: &Task<'_>, moves: &mut Moves<'_>, limit_bytes: u64) -> Option<Labelled> {
     let quick = Building::new(task, moves, false).search(limit_bytes, 0)?;
     if quick.peak_bytes <= limit_bytes {
         return Some(quick);
@@ -94,8 +95,8 @@ pub(super) fn label(task: &Task<'_, '_, '_>, moves: &mut Moves<'_>, limit_bytes:
 }
 
 /// A problem under way.
-struct Building<'b, 'm, 't, 's, 'p> {
-    task: &'b Task<'t, 's, 'p>,
+struct Building<'b, 'm, 't> {
+    task: &'b Task<'t>,
     moves: &'b mut Moves<'m>,
     labels: Vec<Vec<Label>>,
     nodes: Vec<Node>,
@@ -104,8 +105,8 @@ struct Building<'b, 'm, 't, 's, 'p> {
     copies: Vec<Option<(usize, Vec<Place>)>>,
 }
 
-impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
-    fn new(task: &'b Task<'t, 's, 'p>, moves: &'b mut Moves<'m>, may_recompute: bool) -> Building<'b, 'm, 't, 's, 'p> {
+impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
+    fn new(task: &'b Task<'t>, moves: &'b mut Moves<'m>, may_recompute: bool) -> Building<'b, 'm, 't> {
         let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
         for (class, choices) in task.choices.iter().enumerate() {
@@ -160,10 +161,10 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
 
     /// Says what every label takes at some times.
     fn use_memory(&self, problem: &mut Problem, times: &[usize]) {
-        let Task { scene, lives, choices, .. } = self.task;
+        let Task { parts, lives, choices, .. } = self.task;
         for (class, labels) in self.labels.iter().enumerate() {
             for (alternative, label) in problem.nodes[class].alternatives.iter_mut().zip(labels) {
-                let bytes = lives.at(scene, class, &choices[class][label.choice], label.mode, times);
+                let bytes = lives.at(parts, class, &choices[class][label.choice], label.mode, times);
                 let used = |(slot, &amount): (usize, &u64)| {
                     (amount > 0).then_some(Use { resource: 0, start: slot as u64, end: slot as u64 + 1, amount })
                 };
@@ -173,12 +174,12 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
     }
 
     fn read(&self, solution: &Solution, is_bound: bool) -> Labelled {
-        let Task { scene, lives, choices, .. } = self.task;
+        let Task { parts, lives, choices, .. } = self.task;
         let chosen = |(class, labels): (usize, &Vec<Label>)| labels[solution.assignment[class] as usize];
         let labels: Vec<Label> = self.labels.iter().enumerate().map(chosen).collect();
         let mut changes = vec![0_i64; lives.steps + 1];
         for (class, label) in labels.iter().enumerate() {
-            lives.add(scene, class, &choices[class][label.choice], label.mode, &mut changes);
+            lives.add(parts, class, &choices[class][label.choice], label.mode, &mut changes);
         }
         let (mut bytes, mut peak_bytes, mut peak_step) = (0_i64, 0, 0);
         for (step, change) in changes.iter().enumerate() {
@@ -248,8 +249,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
     }
 
     fn connect(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
-        let (scene, program) = (self.task.scene, self.task.scene.layout.program);
-        let ty = scene.time.tile(flow.value, program.ty(flow.value));
+        let parts = self.task.parts;
+        let ty = parts.tile(flow.value);
         let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(flow.kind) };
         let scale = (flow.count * flow.times) as f64 * exposure;
         let is_needed = is_needed_again(flow, froms, tos);
@@ -264,7 +265,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
             }
         };
         let mut cost = |left: (Place, Mode), right: (Place, Mode)| {
-            let is_stuck = !scene.time.may_move(scene.axes, flow.value, left.0, right.0);
+            let is_stuck = !parts.may_move(flow.value, left.0, right.0);
             if is_stuck || is_needed && is_missing(left.1, right.1) {
                 return FORBIDDEN;
             }

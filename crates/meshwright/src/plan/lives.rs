@@ -2,9 +2,12 @@
 
 use super::alike::Classes;
 use super::bundle::{Bundles, source};
-use super::choices::{Choice, Scene};
+use super::choices::Choice;
 use super::graph::{Graph, Origin};
+use super::parts::Parts;
 use crate::profile::{MemoryModel, schedule};
+use super::sketch::Ground;
+use super::time::Time;
 use crate::program::{Id, OpId, Phase, Program, ValueId};
 use crate::shard::Layout;
 
@@ -76,15 +79,10 @@ enum What {
 }
 
 impl Lives {
-    pub(super) fn new(
-        scene: &Scene<'_, '_>,
-        bundles: &Bundles,
-        classes: &Classes,
-        graph: &Graph,
-        buffers: &Buffers,
-    ) -> Lives {
+    pub(super) fn new(ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) -> Lives {
+        let Ground { program, bundles, buffers, .. } = ground;
         let layer_late = vec![usize::MAX; bundles.list.len()];
-        let mut finder = Finder { scene, bundles, classes, buffers, layer_late };
+        let mut finder = Finder { program, time, bundles, classes, buffers, layer_late };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
             classes.members.iter().map(|members| vec![Life::default(); members.len()]).collect();
@@ -109,20 +107,20 @@ impl Lives {
             });
         }
         let mut lives = Lives { classes: lives, modes, steps: bundles.list.len() };
-        lives.add_arguments(scene, bundles, classes, graph);
+        lives.add_arguments(ground, classes, graph);
         lives
     }
 
     /// Arguments are there all the time, in the place of their next values.
-    fn add_arguments(&mut self, scene: &Scene<'_, '_>, bundles: &Bundles, classes: &Classes, graph: &Graph) {
-        let program = scene.layout.program;
+    fn add_arguments(&mut self, ground: &Ground<'_>, classes: &Classes, graph: &Graph) {
+        let Ground { program, bundles, base, .. } = ground;
         let steps = self.steps;
         let mut member_of = vec![0; bundles.list.len()];
         for members in &classes.members {
             members.iter().enumerate().for_each(|(index, &bundle)| member_of[bundle] = index);
         }
         for (index, &argument) in program.body().arguments.iter().enumerate() {
-            let next = scene.layout.anatomy.next[index].map(|result| source(program, program.body().results[result]));
+            let next = base.anatomy.next[index].map(|result| source(program, program.body().results[result]));
             let (what, class) = match graph.origins[argument.index()] {
                 Some(Origin::Stored { class, op, result }) => (What::Result { op, result, value: argument }, class),
                 Some(Origin::Read { class, op, operand }) => (What::Operand { op, operand, value: argument }, class),
@@ -135,9 +133,9 @@ impl Lives {
     }
 
     /// Adds the bytes of a class under a choice and mode to those of each step, by differences.
-    pub(super) fn add(&self, scene: &Scene<'_, '_>, class: usize, choice: &Choice, mode: Mode, changes: &mut [i64]) {
+    pub(super) fn add(&self, parts: &Parts<'_>, class: usize, choice: &Choice, mode: Mode, changes: &mut [i64]) {
         for life in &self.classes[class] {
-            life.each(scene, choice, mode, &mut |bytes, start, end| {
+            life.each(parts, choice, mode, &mut |bytes, start, end| {
                 changes[start] += bytes as i64;
                 changes[end] -= bytes as i64;
             });
@@ -147,7 +145,7 @@ impl Lives {
     /// The bytes of a class under a choice and mode at some times.
     pub(super) fn at(
         &self,
-        scene: &Scene<'_, '_>,
+        parts: &Parts<'_>,
         class: usize,
         choice: &Choice,
         mode: Mode,
@@ -155,7 +153,7 @@ impl Lives {
     ) -> Vec<u64> {
         let mut bytes = vec![0; times.len()];
         for life in &self.classes[class] {
-            life.each(scene, choice, mode, &mut |amount, start, end| {
+            life.each(parts, choice, mode, &mut |amount, start, end| {
                 let (first, last) =
                     (times.partition_point(|&time| time < start), times.partition_point(|&time| time < end));
                 bytes[first..last.max(first)].iter_mut().for_each(|sum| *sum += amount);
@@ -166,12 +164,12 @@ impl Lives {
 }
 
 impl Life {
-    fn each(&self, scene: &Scene<'_, '_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
+    fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
         for stay in &self.always {
-            add(stay.what.bytes(scene, choice), stay.start, stay.end);
+            add(stay.what.bytes(parts, choice), stay.start, stay.end);
         }
         for stay in &self.late {
-            let bytes = stay.what.bytes(scene, choice);
+            let bytes = stay.what.bytes(parts, choice);
             match mode {
                 Mode::Kept => add(bytes, stay.made, stay.end.max(stay.early_end)),
                 Mode::Again => {
@@ -185,15 +183,12 @@ impl Life {
 }
 
 impl What {
-    fn bytes(self, scene: &Scene<'_, '_>, choice: &Choice) -> u64 {
+    fn bytes(self, parts: &Parts<'_>, choice: &Choice) -> u64 {
         let (place, value) = match self {
             What::Result { op, result, value } => (choice.ops[op].lies[result], value),
             What::Operand { op, operand, value } => (choice.ops[op].wanted[operand], value),
         };
-        let ty = scene.layout.program.ty(value);
-        let whole = scene.time.tile(value, ty).bytes() as u64;
-        let parts: usize = (0..ty.rank()).map(|dim| scene.axes.parts(place, dim)).product();
-        whole.div_ceil(parts as u64)
+        parts.bytes(value, place)
     }
 }
 
@@ -241,8 +236,9 @@ impl Buffers {
 }
 
 /// When values are read.
-struct Finder<'f, 'a, 'p> {
-    scene: &'f Scene<'a, 'p>,
+struct Finder<'f> {
+    program: &'f Program,
+    time: &'f Time,
     bundles: &'f Bundles,
     classes: &'f Classes,
     buffers: &'f Buffers,
@@ -250,13 +246,13 @@ struct Finder<'f, 'a, 'p> {
     layer_late: Vec<usize>,
 }
 
-impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
+impl Finder<'_> {
     fn is_forward(&self, bundle: usize) -> bool {
         self.bundles.list[bundle].phase == Phase::Forward
     }
 
     fn results(&self, bundle: usize) -> impl Iterator<Item = (usize, usize, ValueId, OpId)> {
-        let program: &Program = self.scene.layout.program;
+        let program = self.program;
         let ops = self.bundles.list[bundle].ops.iter().enumerate();
         ops.flat_map(move |(place, &op)| {
             program.ops[op].results.iter().enumerate().map(move |(result, &value)| (place, result, value, op))
@@ -279,7 +275,7 @@ impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
 
     fn find_layers(&mut self) {
         let mut first: std::collections::BTreeMap<(usize, usize), usize> = std::collections::BTreeMap::new();
-        let key = |finder: &Finder<'_, '_, '_>, bundle: usize| match finder.classes.places[bundle] {
+        let key = |finder: &Finder<'_>, bundle: usize| match finder.classes.places[bundle] {
             Some(place) => (place.stretch, place.layer),
             None => (usize::MAX, bundle),
         };
@@ -306,7 +302,7 @@ impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
     }
 
     fn life(&self, bundle: usize) -> Life {
-        let time = self.scene.time;
+        let time = self.time;
         let mut life = Life::default();
         let is_forward = self.is_forward(bundle);
         for (op, result, value, id) in self.results(bundle) {

@@ -12,6 +12,7 @@ mod label;
 mod labels;
 mod lives;
 mod moves;
+mod parts;
 mod realize;
 mod record;
 mod remat;
@@ -19,6 +20,7 @@ mod search;
 mod sketch;
 mod tape;
 mod time;
+mod work;
 
 pub use decision::{Decision, Keeping};
 pub use remat::{Recomputed, TooLittleMemory, recompute};
