@@ -27,7 +27,7 @@ pub(super) enum Mode {
 pub(super) struct Lives {
     /// Of every class, of every bundle of it.
     pub(super) classes: Vec<Vec<Life>>,
-    /// The modes that each class may have.
+    /// The modes that each class may have; first the one that it has where nothing is made again.
     pub(super) modes: Vec<Vec<Mode>>,
     pub(super) steps: usize,
 }
@@ -60,6 +60,8 @@ struct LateStay {
     end: usize,
     /// Whether the backward pass reads it, or only what is made again.
     is_read: bool,
+    /// It goes to memory only where it is kept.
+    is_passing: bool,
 }
 
 /// A value by what tells its size.
@@ -100,9 +102,9 @@ impl Lives {
             }
             modes.push(match (is_late, is_boundary) {
                 (false, _) => vec![Mode::Kept],
-                (true, true) if may_go => vec![Mode::Kept, Mode::Gone],
+                (true, true) if may_go => vec![Mode::Gone, Mode::Kept],
                 (true, true) => vec![Mode::Kept],
-                (true, false) if may_go => vec![Mode::Kept, Mode::Again, Mode::Gone],
+                (true, false) if may_go => vec![Mode::Gone, Mode::Kept, Mode::Again],
                 (true, false) => vec![Mode::Kept, Mode::Again],
             });
         }
@@ -170,6 +172,12 @@ impl Life {
         }
         for stay in &self.late {
             let bytes = stay.what.bytes(parts, choice);
+            if stay.is_passing {
+                if mode == Mode::Kept {
+                    add(bytes, stay.early_end, stay.end.max(stay.early_end));
+                }
+                continue;
+            }
             match mode {
                 Mode::Kept => add(bytes, stay.made, stay.end.max(stay.early_end)),
                 Mode::Again => {
@@ -197,6 +205,9 @@ impl What {
 pub(super) struct Buffers {
     /// Of every value the bundles that read it, in order; none for what is not written.
     readers: Vec<Vec<u32>>,
+    /// The same for results of products that go to memory only if something is to be made of them again: what reads
+    /// them is computed with them.
+    passing: Vec<Vec<u32>>,
 }
 
 impl Buffers {
@@ -209,8 +220,11 @@ impl Buffers {
                 let kernels = schedule(program, &layout.anatomy);
                 for kernel in &kernels {
                     let Some(bundle) = bundles.of(kernel.op) else { continue };
-                    for &value in kernel.reads.iter().flat_map(|&read| &kernels[read].values) {
-                        readers[source(program, value).index()].push(bundle as u32);
+                    for read in kernel.reads.iter().map(|&read| &kernels[read]) {
+                        let other = if read.values.is_empty() { read.stands_for } else { None };
+                        for &value in read.values.iter().chain(&other) {
+                            readers[source(program, value).index()].push(bundle as u32);
+                        }
                     }
                 }
             }
@@ -222,11 +236,27 @@ impl Buffers {
                 }
             }
         }
-        for readers in &mut readers {
+        let mut passing: Vec<Vec<u32>> = vec![Vec::new(); program.values.len()];
+        for (number, bundle) in bundles.list.iter().enumerate() {
+            for &operand in bundle.ops.iter().flat_map(|&op| &program.ops[op].operands) {
+                let value = source(program, operand);
+                let is_product = bundles.maker(program, value).is_some_and(|maker| bundles.list[maker].is_heavy);
+                if is_product && readers[value.index()].is_empty() {
+                    passing[value.index()].push(number as u32);
+                }
+            }
+        }
+        for readers in readers.iter_mut().chain(&mut passing) {
             readers.sort_unstable();
             readers.dedup();
         }
-        Buffers { readers }
+        Buffers { readers, passing }
+    }
+
+    /// The bundles that read a value, be it from memory or not.
+    fn of(&self, value: ValueId) -> &[u32] {
+        let index = value.index();
+        if self.readers[index].is_empty() { &self.passing[index] } else { &self.readers[index] }
     }
 
     /// Whether anybody reads a value from memory.
@@ -260,17 +290,11 @@ impl Finder<'_> {
     }
 
     fn late_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
-        self.buffers.readers[value.index()]
-            .iter()
-            .map(|&reader| reader as usize)
-            .filter(|&reader| !self.is_forward(reader))
+        self.buffers.of(value).iter().map(|&reader| reader as usize).filter(|&reader| !self.is_forward(reader))
     }
 
     fn early_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
-        self.buffers.readers[value.index()]
-            .iter()
-            .map(|&reader| reader as usize)
-            .filter(|&reader| self.is_forward(reader))
+        self.buffers.of(value).iter().map(|&reader| reader as usize).filter(|&reader| self.is_forward(reader))
     }
 
     fn find_layers(&mut self) {
@@ -306,9 +330,13 @@ impl Finder<'_> {
         let mut life = Life::default();
         let is_forward = self.is_forward(bundle);
         for (op, result, value, id) in self.results(bundle) {
-            let Some(&last) = self.buffers.readers[value.index()].last() else { continue };
+            let is_passing = !self.buffers.passing[value.index()].is_empty();
+            let Some(&last) = self.buffers.of(value).last() else { continue };
             let what = What::Result { op, result, value };
             let (end, made) = (last as usize + 1, bundle);
+            if !is_forward && is_passing {
+                continue;
+            }
             if !is_forward {
                 // A sum over trips is there in all of them.
                 let is_sum = time.trips(id) > 1 && !time.is_tiled(value);
@@ -320,11 +348,14 @@ impl Finder<'_> {
             let needed =
                 self.early_readers(value).map(|reader| self.layer_late[reader]).filter(|&late| late != usize::MAX);
             let Some(end) = late.map(|late| late + 1).max(needed.max().map(|late| late + 1)) else {
+                if is_passing {
+                    continue;
+                }
                 life.always.push(Stay { what, start: made, end: early_end });
                 continue;
             };
             let again = self.layer_late[bundle];
-            life.late.push(LateStay { what, made, early_end, again, end, is_read: late.is_some() });
+            life.late.push(LateStay { what, made, early_end, again, end, is_read: late.is_some(), is_passing });
         }
         life
     }
