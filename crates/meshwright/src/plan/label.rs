@@ -28,6 +28,9 @@ pub(super) struct Labelled {
     pub(super) peak_step: usize,
     /// Whether memory had anything to do with it.
     pub(super) is_bound: bool,
+    /// What moving values takes that always waits, and what may run beside computing.
+    pub(super) waiting_seconds: f64,
+    pub(super) hideable_seconds: f64,
 }
 
 /// What a class does.
@@ -39,17 +42,14 @@ pub(super) struct Label {
 
 /// The share of what moving values takes that is not hidden behind computing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Exposure {
-    pub(super) weights: f64,
-    pub(super) gradients: f64,
-}
+pub(super) struct Exposure(pub(super) f64);
 
 impl Exposure {
+    /// Those of weights and gradients are hidden as far as they are not; all others always wait.
     pub(super) fn of(self, kind: Kind) -> f64 {
         match kind {
             Kind::Activation => 1.0,
-            Kind::Gradient => self.gradients,
-            Kind::Weight => self.weights,
+            Kind::Gradient | Kind::Weight => self.0,
         }
     }
 }
@@ -148,9 +148,10 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         loop {
             let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start };
             let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
-            let labelled = self.read(&solution, most_times > 0);
+            let mut labelled = self.read(&solution, most_times > 0);
             let is_over = labelled.peak_bytes > limit_bytes;
             if !is_over || times.len() >= most_times || times.contains(&labelled.peak_step) {
+                self.tell_moves(&mut labelled);
                 return (most_times == 0 || !is_over).then_some(labelled);
             }
             times.push(labelled.peak_step);
@@ -200,6 +201,31 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
+            waiting_seconds: 0.0,
+            hideable_seconds: 0.0,
+        }
+    }
+
+    /// Adds up what moving values takes.
+    fn tell_moves(&mut self, labelled: &mut Labelled) {
+        let Task { choices, classes, parts, graph, .. } = self.task;
+        let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
+        let inner = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).inner_seconds;
+        labelled.waiting_seconds = classes.members.iter().enumerate().map(inner).sum();
+        for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
+            let ty = parts.tile(flow.value);
+            let from = flow.origin.place(chosen(flow.origin.class()));
+            let middle = copy.unwrap_or(from);
+            let mut seconds = self.moves.seconds(&ty, from, middle);
+            for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
+                let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };
+                seconds += times * self.moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
+            }
+            seconds *= (flow.count * flow.times) as f64;
+            match flow.kind {
+                Kind::Gradient | Kind::Weight if !flow.is_outside => labelled.hideable_seconds += seconds,
+                Kind::Activation | Kind::Gradient | Kind::Weight => labelled.waiting_seconds += seconds,
+            }
         }
     }
 
