@@ -2,6 +2,7 @@
 
 mod alike;
 mod bundle;
+mod check;
 mod choices;
 mod clock;
 mod decision;
@@ -13,6 +14,7 @@ mod labels;
 mod lives;
 mod moves;
 mod realize;
+mod recipe;
 mod record;
 mod remat;
 mod search;
@@ -20,7 +22,9 @@ mod sketch;
 mod tape;
 mod time;
 
+pub use check::{Checked, check};
 pub use decision::{Decision, Keeping};
+pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};
 pub use search::{Considered, Plan, Refusal, Request, plan};
 pub use tape::{Fixed, Last, Outcome, Tape, Taped};

@@ -8,11 +8,12 @@ use super::graph::Graph;
 use super::label::{Exposure, Labelled, Task, all_choices, label};
 use super::lives::{Buffers, Lives};
 use super::moves::{Axes, MOST_DIMS, Moves};
-use super::realize::{Chosen, freeze};
-use super::time::{MICROBATCHES, MOST_FACTORS, Time};
-use crate::lower::{LocalProgram, Movement, lower_layout};
+use super::realize::Chosen;
+use super::recipe::Recipe;
+use super::time::{MOST_FACTORS, Time};
+use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program, is_heavy};
-use crate::shard::{Axis, Layout, Mesh, PieceSet};
+use crate::shard::{Layout, Mesh};
 use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
 
 /// What all sketches of a program share.
@@ -67,7 +68,7 @@ pub(super) struct Sketch<'g> {
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) labelled: Labelled,
-    pub(super) mesh: Mesh,
+    pub(super) recipe: Recipe,
     pub(super) local: LocalProgram,
     pub(super) timeline: Timeline,
     pub(super) peak_bytes: u64,
@@ -122,8 +123,7 @@ impl<'g> Sketch<'g> {
 
     /// Lowers and simulates what was decided.
     pub(super) fn realize(&self, labelled: Labelled) -> Result<Outcome, String> {
-        let Ground { program, runner, bundles, .. } = self.ground;
-        let mesh = self.full_mesh()?;
+        let Ground { program, runner, bundles, buffers, .. } = self.ground;
         let chosen = Chosen {
             bundles,
             classes: &self.classes,
@@ -132,25 +132,13 @@ impl<'g> Sketch<'g> {
             labelled: &labelled,
             axes: &self.axes,
         };
-        let in_time = self.frame.microbatches > 1;
-        let planned = Layout::new(program, self.frame.mesh.clone());
-        let (rewritten, origins) = chosen.rewrite(&planned, &self.ground.buffers, in_time);
-        let mut layout = chosen.lay_out(program, &rewritten, &origins, &mesh);
-        if in_time {
-            let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
-            freeze(&mut layout, spatial);
-            crate::tactics::cut_batch(&mut layout, mesh.axes.len() - 1)?;
-            if self.frame.is_eager {
-                layout.eager = spatial;
-            }
-        }
-        let (_, local) = lower_layout(&layout, &self.price())?;
-        let prepared = Prepared::whole(local.clone(), &layout.anatomy.classes, runner.engine);
+        let recipe = chosen.recipe(program, buffers, &self.frame);
+        let (local, classes) = recipe.lower(program, &self.price())?;
+        let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
         let timeline = simulate(&prepared, runner.cluster, runner.engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
         let decisions = decisions(self, &labelled);
-        let classes = layout.anatomy.classes.clone();
-        Ok(Outcome { labelled, mesh, local, timeline, peak_bytes, classes, decisions })
+        Ok(Outcome { labelled, recipe, local, timeline, peak_bytes, classes, decisions })
     }
 
     /// What products and attention take, each cut in the best way.
@@ -161,13 +149,5 @@ impl<'g> Sketch<'g> {
             if is_heavy && seconds.is_finite() { members.len() as f64 * seconds } else { 0.0 }
         };
         self.classes.members.iter().zip(&self.choices).map(least).sum()
-    }
-
-    fn full_mesh(&self) -> Result<Mesh, String> {
-        let mut axes = self.frame.mesh.axes.clone();
-        if self.frame.microbatches > 1 {
-            axes.push(Axis { name: MICROBATCHES.to_owned(), size: self.frame.microbatches, temporal: true });
-        }
-        Mesh::new(axes)
     }
 }
