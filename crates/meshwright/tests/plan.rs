@@ -2,9 +2,10 @@
 
 use meshwright::cluster::{Cluster, parse};
 use meshwright::interpret::{Options, difference, evaluate, evaluate_partitioned, generate_arguments};
+use meshwright::lower::LocalProgram;
 use meshwright::models::Model;
-use meshwright::plan::{Plan, Refusal, Request, plan};
-use meshwright::program::{Program, expand_batch_norm};
+use meshwright::plan::{Plan, Refusal, Request, check as recipe_check, plan};
+use meshwright::program::{AttentionForm, PrintOptions, Program, expand_batch_norm, print};
 use meshwright::simulate::{Engine, engine};
 
 /// An engine that takes nothing for itself, so that small steps have small limits.
@@ -56,11 +57,25 @@ fn check(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches
         let (bound, step_seconds) = (plan.lower_bound_seconds, plan.timeline.step_seconds);
         assert!(0.0 < bound && bound <= step_seconds, "{name}: {step_seconds} s below the bound of {bound} s");
         assert!(plan.search_gap >= 0.0, "{name}: a gap of {}", plan.search_gap);
+        check_recipe(name, &program, &cluster, &plan);
         let parts = evaluate_partitioned(&plan.local, &arguments, Options { wide: true });
         let parts = parts.unwrap_or_else(|error| panic!("{name} on {}: {error:?}", plan.mesh));
         let difference = difference(&whole, &parts);
         assert!(difference.relative < 1e-9, "{name} on {} with {} bytes: {difference:?}", plan.mesh, plan.peak_bytes);
     }
+}
+
+/// The recipe of a plan alone leads to the same program, time and memory.
+#[track_caller]
+fn check_recipe(name: &str, program: &Program, cluster: &Cluster, plan: &Plan) {
+    let checked = recipe_check(program, &plan.recipe, cluster, &small_engine(), plan.peak_bytes);
+    let checked = checked.unwrap_or_else(|faults| panic!("{name} on {}: {faults:?}", plan.mesh));
+    let options = PrintOptions { locations: true, attention: AttentionForm::CustomCall };
+    let text = |local: &LocalProgram| print(&local.program, options);
+    assert!(text(&checked.local) == text(&plan.local), "{name} on {}: another program", plan.mesh);
+    assert_eq!((checked.step_seconds, checked.peak_bytes), (plan.timeline.step_seconds, plan.peak_bytes));
+    let tight = recipe_check(program, &plan.recipe, cluster, &small_engine(), plan.peak_bytes - 1);
+    assert!(tight.is_err_and(|faults| faults.len() == 1 && faults[0].contains("at the peak")), "{name}");
 }
 
 const GPT: &str = "layers=4 hidden=64 heads=4 vocab=128 seq=16 batch=16";

@@ -5,9 +5,9 @@ use super::bundle::{Bundles, source};
 use super::choices::Choice;
 use super::graph::{Graph, Origin};
 use super::parts::Parts;
-use crate::profile::{MemoryModel, schedule};
 use super::sketch::Ground;
 use super::time::Time;
+use crate::profile::{MemoryModel, schedule};
 use crate::program::{Id, OpId, Phase, Program, ValueId};
 use crate::shard::Layout;
 
@@ -145,14 +145,7 @@ impl Lives {
     }
 
     /// The bytes of a class under a choice and mode at some times.
-    pub(super) fn at(
-        &self,
-        parts: &Parts<'_>,
-        class: usize,
-        choice: &Choice,
-        mode: Mode,
-        times: &[usize],
-    ) -> Vec<u64> {
+    pub(super) fn at(&self, parts: &Parts<'_>, class: usize, choice: &Choice, mode: Mode, times: &[usize]) -> Vec<u64> {
         let mut bytes = vec![0; times.len()];
         for life in &self.classes[class] {
             life.each(parts, choice, mode, &mut |amount, start, end| {

@@ -2,6 +2,7 @@
 
 mod alike;
 mod bundle;
+mod check;
 mod choices;
 mod clock;
 mod decision;
@@ -14,6 +15,7 @@ mod lives;
 mod moves;
 mod parts;
 mod realize;
+mod recipe;
 mod record;
 mod remat;
 mod search;
@@ -22,7 +24,9 @@ mod tape;
 mod time;
 mod work;
 
+pub use check::{Checked, check};
 pub use decision::{Decision, Keeping};
+pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};
 pub use search::{Considered, Plan, Refusal, Request, plan};
 pub use tape::{Fixed, Last, Outcome, Tape, Taped};

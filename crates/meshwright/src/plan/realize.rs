@@ -1,20 +1,20 @@
-//! From what was chosen to a layout of the whole program.
+//! From what was chosen to a recipe for the whole program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashSet;
-
 use super::alike::Classes;
-use super::bundle::{Bundles, source};
+use super::bundle::Bundles;
 use super::choices::{Choice, Cut};
 use super::graph::{Graph, Origin};
 use super::label::Labelled;
 use super::lives::{Buffers, Mode};
 use super::moves::{Axes, Place};
-use crate::program::{Group, Id, Op, OpId, Phase, Program, Recomputation, ValueId, recompute};
-use crate::shard::{Layout, Mesh, PieceSet, Reduction, Sharding};
+use super::recipe::{Again, OpRecipe, Recipe};
+use super::sketch::Frame;
+use crate::program::{Id, OpId, Phase, Program, ValueId};
+use crate::shard::{FactorId, Reduction, Sharding};
 
-/// Everything that a plan decides about a program.
+/// What the labels of a sketch mean.
 pub(super) struct Chosen<'a> {
     pub(super) bundles: &'a Bundles,
     pub(super) classes: &'a Classes,
@@ -33,32 +33,51 @@ impl Chosen<'_> {
         origin.place(self.choice(origin.class()))
     }
 
-    /// The program with what is made again, and the op of the program planned that each of its ops is.
-    pub(super) fn rewrite(
-        &self,
-        planned: &Layout<'_>,
-        buffers: &Buffers,
-        in_time: bool,
-    ) -> (Program, Vec<Option<OpId>>) {
-        let (program, anatomy) = (planned.program, &planned.anatomy);
-        let is_late = |op: OpId| anatomy.phase(op) == Phase::Backward;
-        let groups = self.again_groups(program, buffers, &is_late);
-        if groups.is_empty() {
-            return (program.clone(), program.ops.ids().map(Some).collect());
+    /// The recipe that says the same about the program itself.
+    pub(super) fn recipe(&self, program: &Program, buffers: &Buffers, frame: &Frame) -> Recipe {
+        let mut ops: Vec<OpRecipe> = Vec::new();
+        for (number, bundle) in self.bundles.list.iter().enumerate() {
+            let choice = self.choice(self.classes.of[number]);
+            ops.extend(choice.ops.iter().zip(&bundle.ops).map(|(cut, &op)| self.op_recipe(program, op, cut)));
         }
-        let recomputation = Recomputation { is_late: &is_late, groups, delayed: FxHashSet::default() };
-        let (again, first) = recompute(program, recomputation);
-        if !in_time {
-            return (again, first);
+        ops.sort_by_key(|recipe| recipe.op);
+        let argument = |&value: &ValueId| match self.graph.origins[value.index()] {
+            Some(origin) => self.sharding(program, value, self.place(origin)),
+            None => Sharding::whole(program.shape(value).len()),
+        };
+        Recipe {
+            mesh: frame.mesh.clone(),
+            microbatches: frame.microbatches,
+            is_eager: frame.is_eager,
+            arguments: program.body().arguments.iter().map(argument).collect(),
+            ops,
+            again: self.again(program, buffers),
         }
-        let (freed, second) = again.free_arguments_with_origins();
-        (freed, second.into_iter().map(|op| op.and_then(|op| first[op.index()])).collect())
+    }
+
+    fn op_recipe(&self, program: &Program, op: OpId, cut: &Cut) -> OpRecipe {
+        let results = program.ops[op].results.iter().enumerate().map(|(index, &value)| {
+            let place = self.target(value, cut.made[index]).unwrap_or(cut.lies[index]);
+            self.sharding(program, value, place)
+        });
+        let factors = cut.strategy.factors.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
+        let factors = factors.map(|(factor, pieces)| (factor as FactorId, pieces.clone())).collect();
+        OpRecipe { op, factors, results: results.collect() }
+    }
+
+    fn sharding(&self, program: &Program, value: ValueId, place: Place) -> Sharding {
+        self.axes.sharding(place, program.shape(value).len(), Reduction::Sum)
     }
 
     /// What is made again, layer by layer: bundles that are, and in their layers all that engines make wherever it is
     /// read instead of writing it to memory, so that they keep nothing else of it.
-    fn again_groups(&self, program: &Program, buffers: &Buffers, is_late: &dyn Fn(OpId) -> bool) -> Vec<Group> {
-        let mut groups: BTreeMap<Option<(usize, usize)>, Group> = BTreeMap::new();
+    fn again(&self, program: &Program, buffers: &Buffers) -> Vec<Again> {
+        if self.labelled.labels.iter().all(|label| label.mode != Mode::Again) {
+            return Vec::new();
+        }
+        let anatomy = program.anatomy();
+        let is_late = |op: OpId| anatomy.phase(op) == Phase::Backward;
+        let mut groups: BTreeMap<Option<(usize, usize)>, BTreeSet<ValueId>> = BTreeMap::new();
         let layer = |op: OpId| {
             let place = self.bundles.of(op).and_then(|bundle| self.classes.places[bundle]);
             place.map(|place| (place.stretch, place.layer))
@@ -79,14 +98,13 @@ impl Chosen<'_> {
                 let maker =
                     program.producer(value).filter(|&maker| self.bundles.of(maker).is_some() && !is_late(maker));
                 let Some(maker) = maker.filter(|&maker| is_chosen(maker) || is_passing(maker)) else { continue };
-                if let Some(group) = groups.get_mut(&layer(maker)) {
-                    group.read.insert(value);
+                if let Some(reads) = groups.get_mut(&layer(maker)) {
+                    reads.insert(value);
                 }
             }
         }
-        groups.retain(|_, group| !group.read.is_empty());
-        for group in groups.values_mut() {
-            let mut open: Vec<OpId> = group.read.iter().filter_map(|&value| program.producer(value)).collect();
+        let group = |reads: BTreeSet<ValueId>| {
+            let mut open: Vec<OpId> = reads.iter().filter_map(|&value| program.producer(value)).collect();
             let mut found: BTreeSet<OpId> = BTreeSet::new();
             while let Some(op) = open.pop() {
                 let is_member = is_chosen(op) || is_passing(op);
@@ -94,55 +112,9 @@ impl Chosen<'_> {
                     open.extend(program.ops[op].operands.iter().filter_map(|&operand| program.producer(operand)));
                 }
             }
-            group.ops = found.into_iter().collect();
-        }
-        groups.into_values().collect()
-    }
-
-    /// Lays the rewritten program out as it was chosen. The mesh may have axes in time behind those of devices; they
-    /// cut nothing yet.
-    pub(super) fn lay_out<'p>(
-        &self,
-        planned: &Program,
-        program: &'p Program,
-        origins: &[Option<OpId>],
-        mesh: &Mesh,
-    ) -> Layout<'p> {
-        let mut layout = Layout::new(program, mesh.clone());
-        let mut cuts: Vec<Option<&Cut>> = vec![None; planned.ops.len()];
-        for (number, bundle) in self.bundles.list.iter().enumerate() {
-            let choice = self.choice(self.classes.of[number]);
-            choice.ops.iter().zip(&bundle.ops).for_each(|(cut, op)| cuts[op.index()] = Some(cut));
-        }
-        for (op, origin) in program.ops.ids().zip(origins) {
-            let Some(origin) = *origin else { continue };
-            let Some(cut) = cuts[origin.index()] else { continue };
-            layout.set_strategy(op, cut.strategy.clone());
-            let values = program.ops[op].results.iter().zip(&planned.ops[origin].results);
-            for (index, (&value, &old)) in values.enumerate() {
-                let place = self.target(old, cut.made[index]).unwrap_or(cut.lies[index]);
-                self.set(&mut layout, value, place);
-            }
-        }
-        for (&value, &old) in program.body().arguments.iter().zip(&planned.body().arguments) {
-            if let Some(origin) = self.graph.origins[old.index()] {
-                self.set(&mut layout, value, self.place(origin));
-            }
-        }
-        for &op in &program.body().ops {
-            if program.ops[op].op == Op::OptimizationBarrier {
-                for &value in &program.ops[op].results {
-                    let lies: Sharding = layout.sharding(source(program, value)).clone();
-                    layout.set_sharding(value, &lies);
-                }
-            }
-        }
-        layout
-    }
-
-    fn set(&self, layout: &mut Layout<'_>, value: ValueId, place: Place) {
-        let rank = layout.program.shape(value).len();
-        layout.set_sharding(value, &self.axes.sharding(place, rank, Reduction::Sum));
+            Again { ops: found.into_iter().collect(), reads: reads.into_iter().collect() }
+        };
+        groups.into_values().filter(|reads| !reads.is_empty()).map(group).collect()
     }
 
     /// Where a value that comes out as parts of sums is brought at once: where most need it.
@@ -157,12 +129,4 @@ impl Chosen<'_> {
             Some(reader.place(self.choice(reader.class)))
         })
     }
-}
-
-/// Keeps axes of devices where they are, whatever is cut in time from here on.
-pub(super) fn freeze(layout: &mut Layout<'_>, pieces: PieceSet) {
-    let (values, ops): (Vec<ValueId>, Vec<OpId>) =
-        (layout.program.values.ids().collect(), layout.program.ops.ids().collect());
-    values.into_iter().for_each(|value| layout.block(value, pieces));
-    ops.into_iter().for_each(|op| layout.block_op(op, pieces));
 }

@@ -1,8 +1,10 @@
 //! The search for the fastest plan that fits.
 
+use super::check::check;
 use super::decision::Decision;
 use super::frames::{batch, frames, microbatch_counts};
 use super::label::{Exposure, Labelled};
+use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
 use crate::cluster::Cluster;
 use crate::lower::LocalProgram;
@@ -28,6 +30,8 @@ pub struct Plan {
     /// With the axis of microbatches, where there is one.
     pub mesh: Mesh,
     pub microbatches: usize,
+    /// Everything that was decided, from which the local program follows.
+    pub recipe: Recipe,
     pub local: LocalProgram,
     /// What the arguments are for.
     pub classes: Vec<ArgumentClass>,
@@ -94,7 +98,13 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
         let ranked = Sketch::new(&ground, frame).ok().and_then(|sketch| Ranked::new(sketch, limit_bytes));
         found.extend(ranked.into_iter().flat_map(|ranked| refine(request, ranked)));
     }
-    choose(request, found, lower_bound_seconds)
+    let plan = choose(request, found, lower_bound_seconds)?;
+    if cfg!(debug_assertions) {
+        let Request { limit_bytes, .. } = *request;
+        let checked = check(program, &plan.recipe, cluster, engine, limit_bytes).map(|checked| checked.step_seconds);
+        debug_assert_eq!(checked, Ok(plan.timeline.step_seconds), "a plan is not what the search found");
+    }
+    Ok(plan)
 }
 
 impl Request<'_> {
@@ -144,7 +154,7 @@ fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>, lower_bound_secon
     let mut alternatives: Vec<Considered> = Vec::new();
     for (frame, outcome) in &fitting {
         let considered = Considered {
-            mesh: outcome.mesh.clone(),
+            mesh: outcome.local.mesh.clone(),
             microbatches: frame.microbatches,
             step_seconds: outcome.timeline.step_seconds,
             peak_bytes: outcome.peak_bytes,
@@ -154,11 +164,12 @@ fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>, lower_bound_secon
         }
     }
     let Some((frame, outcome)) = fitting.into_iter().next() else { return Err(Refusal::TooLarge { least_bytes }) };
-    let Outcome { labelled, mesh, local, timeline, peak_bytes, classes, decisions } = outcome;
+    let Outcome { labelled, recipe, local, timeline, peak_bytes, classes, decisions } = outcome;
     let search_gap = (labelled.seconds - labelled.lower_bound_seconds) / labelled.seconds.max(1e-12);
     Ok(Plan {
-        mesh,
+        mesh: local.mesh.clone(),
         microbatches: frame.microbatches,
+        recipe,
         local,
         classes,
         timeline,

@@ -9,12 +9,13 @@ use super::label::{Exposure, Labelled, Task, all_choices, label};
 use super::lives::{Buffers, Lives};
 use super::moves::{Axes, MOST_DIMS, Moves};
 use super::parts::Parts;
-use super::realize::{Chosen, freeze};
-use super::time::{MICROBATCHES, MOST_FACTORS, Time};
+use super::realize::Chosen;
+use super::recipe::Recipe;
+use super::time::{MOST_FACTORS, Time};
 use super::work::{Work, Worker};
-use crate::lower::{LocalProgram, Movement, lower_layout};
+use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program, is_heavy};
-use crate::shard::{Axis, Layout, Mesh, PieceSet};
+use crate::shard::{Layout, Mesh};
 use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
 
 /// What all sketches of a program share.
@@ -73,7 +74,7 @@ pub(super) struct Sketch<'g> {
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) labelled: Labelled,
-    pub(super) mesh: Mesh,
+    pub(super) recipe: Recipe,
     pub(super) local: LocalProgram,
     pub(super) timeline: Timeline,
     pub(super) peak_bytes: u64,
@@ -128,8 +129,7 @@ impl<'g> Sketch<'g> {
 
     /// Lowers and simulates what was decided.
     pub(super) fn realize(&self, labelled: Labelled) -> Result<Outcome, String> {
-        let Ground { program, runner, bundles, .. } = self.ground;
-        let mesh = self.full_mesh()?;
+        let Ground { program, runner, bundles, buffers, .. } = self.ground;
         let chosen = Chosen {
             bundles,
             classes: &self.classes,
@@ -138,24 +138,13 @@ impl<'g> Sketch<'g> {
             labelled: &labelled,
             axes: &self.axes,
         };
-        let in_time = self.frame.microbatches > 1;
-        let (rewritten, origins) = chosen.rewrite(&self.ground.base, &self.ground.buffers, in_time);
-        let mut layout = chosen.lay_out(program, &rewritten, &origins, &mesh);
-        if in_time {
-            let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
-            freeze(&mut layout, spatial);
-            crate::tactics::cut_batch(&mut layout, mesh.axes.len() - 1)?;
-            if self.frame.is_eager {
-                layout.eager = spatial;
-            }
-        }
-        let (_, local) = lower_layout(&layout, &self.price())?;
-        let prepared = Prepared::whole(local.clone(), &layout.anatomy.classes, runner.engine);
+        let recipe = chosen.recipe(program, buffers, &self.frame);
+        let (local, classes) = recipe.lower_on(&self.ground.base, &self.price())?;
+        let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
         let timeline = simulate(&prepared, runner.cluster, runner.engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
         let decisions = decisions(self, &labelled);
-        let classes = layout.anatomy.classes.clone();
-        Ok(Outcome { labelled, mesh, local, timeline, peak_bytes, classes, decisions })
+        Ok(Outcome { labelled, recipe, local, timeline, peak_bytes, classes, decisions })
     }
 
     /// What products and attention take, each cut in the best way.
@@ -166,13 +155,5 @@ impl<'g> Sketch<'g> {
             if is_heavy && seconds.is_finite() { members.len() as f64 * seconds } else { 0.0 }
         };
         self.classes.members.iter().zip(&self.choices).map(least).sum()
-    }
-
-    fn full_mesh(&self) -> Result<Mesh, String> {
-        let mut axes = self.frame.mesh.axes.clone();
-        if self.frame.microbatches > 1 {
-            axes.push(Axis { name: MICROBATCHES.to_owned(), size: self.frame.microbatches, temporal: true });
-        }
-        Mesh::new(axes)
     }
 }

@@ -55,10 +55,7 @@ impl Program {
         self.body().arguments.iter().for_each(|argument| is_argument[argument.index()] = true);
         for &op in &self.body().ops {
             let operation = &self.ops[op];
-            let arranges = matches!(
-                operation.op,
-                Op::Convert { .. } | Op::Reshape { .. } | Op::Transpose { .. }
-            );
+            let arranges = matches!(operation.op, Op::Convert { .. } | Op::Reshape { .. } | Op::Transpose { .. });
             if arranges && operation.operands.iter().all(|operand| is_argument[operand.index()]) {
                 operation.results.iter().for_each(|result| is_argument[result.index()] = true);
             }

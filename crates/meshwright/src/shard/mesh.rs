@@ -128,6 +128,10 @@ impl Mesh {
         (0..self.pieces.len() as u8).map(Piece)
     }
 
+    pub fn has(&self, piece: Piece) -> bool {
+        usize::from(piece.0) < self.pieces.len()
+    }
+
     pub fn axis_of(&self, piece: Piece) -> usize {
         self.pieces[piece.0 as usize].axis
     }

@@ -18,7 +18,7 @@ pub use custom::parse as parse_rule;
 pub(crate) use layout::is_tie;
 pub use layout::{Carried, Layout};
 pub use mesh::{Axis, Mesh, Part, Piece, PieceSet, Pieces};
-pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule};
+pub use rule::{Carry, Factor, FactorId, Kind, Labels, Rule, factor_name};
 pub use rules::rule;
 pub use sharding::{Reduction, Sharding};
 pub use strategy::{Refusal, Strategy};

@@ -73,13 +73,22 @@ impl fmt::Display for Rule {
         f.write_str(" -> ")?;
         write_tensors(f, &self.results)?;
         if !self.factors.is_empty() {
-            let sizes: Vec<String> =
-                self.factors.iter().enumerate().map(|(id, factor)| format!("{}={}", letter(id), factor.size)).collect();
+            let sizes: Vec<String> = self
+                .factors
+                .iter()
+                .enumerate()
+                .map(|(id, factor)| format!("{}={}", factor_name(id), factor.size))
+                .collect();
             write!(f, " {{{}}}", sizes.join(", "))?;
         }
         let named = |name: &str, f: &mut fmt::Formatter<'_>, has: &dyn Fn(&Factor) -> bool| {
-            let letters: Vec<String> =
-                self.factors.iter().enumerate().filter(|(_, factor)| has(factor)).map(|(id, _)| letter(id)).collect();
+            let letters: Vec<String> = self
+                .factors
+                .iter()
+                .enumerate()
+                .filter(|(_, factor)| has(factor))
+                .map(|(id, _)| factor_name(id))
+                .collect();
             if letters.is_empty() { Ok(()) } else { write!(f, " {name}={{{}}}", letters.join(", ")) }
         };
         use Reduction::{And, Max, Min, Or, Product, Sum};
@@ -106,7 +115,7 @@ fn write_tensors(f: &mut fmt::Formatter<'_>, tensors: &[Labels]) -> fmt::Result 
             .iter()
             .map(|factors| match factors.as_slice() {
                 [] => "_".to_owned(),
-                factors => factors.iter().map(|&id| letter(id as usize)).collect(),
+                factors => factors.iter().map(|&id| factor_name(id as usize)).collect(),
             })
             .collect();
         write!(f, "{}[{}]", if index == 0 { "" } else { ", " }, dims.join(", "))?;
@@ -114,8 +123,8 @@ fn write_tensors(f: &mut fmt::Formatter<'_>, tensors: &[Labels]) -> fmt::Result 
     f.write_str(")")
 }
 
-/// `i` to `z`, then `a` to `h`, then `i1` and so on.
-fn letter(id: usize) -> String {
+/// The name of a factor: `i` to `z`, then `a` to `h`, then `i1` and so on.
+pub fn factor_name(id: usize) -> String {
     let letter = (b'a' + ((id + 8) % 26) as u8) as char;
     match id / 26 {
         0 => letter.to_string(),

@@ -200,8 +200,7 @@ impl Grouping<'_> {
         for index in 0..self.reads.len() {
             let Read { kernel, value, bytes, op, operand } = self.reads[index];
             // Of several reads of a value by a kernel the last is the largest.
-            let is_last =
-                self.reads.get(index + 1).is_none_or(|next| (next.kernel, next.value) != (kernel, value));
+            let is_last = self.reads.get(index + 1).is_none_or(|next| (next.kernel, next.value) != (kernel, value));
             if !is_last || self.is_free(value) {
                 continue;
             }
