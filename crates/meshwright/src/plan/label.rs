@@ -102,7 +102,15 @@ struct Building<'b, 'm, 't> {
     nodes: Vec<Node>,
     /// Costs between two nodes, the smaller number first.
     tables: BTreeMap<(usize, usize), Vec<Cost>>,
-    copies: Vec<Option<(usize, Vec<Place>)>>,
+    copies: Vec<Option<Copy>>,
+}
+
+/// A node that says where a flow is brought.
+struct Copy {
+    node: usize,
+    places: Vec<Place>,
+    /// What is there until loops end, under each of its labels.
+    bytes: Vec<u64>,
 }
 
 impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
@@ -173,6 +181,13 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
                 alternative.uses = bytes.iter().enumerate().filter_map(used).collect();
             }
         }
+        let in_loop = times.partition_point(|&time| time < lives.loop_end) as u64;
+        for copy in self.copies.iter().flatten().filter(|_| in_loop > 0) {
+            let alternatives = problem.nodes[copy.node].alternatives.iter_mut().zip(&copy.bytes);
+            for (alternative, &amount) in alternatives.filter(|(_, bytes)| **bytes > 0) {
+                alternative.uses = [Use { resource: 0, start: 0, end: in_loop, amount }].into_iter().collect();
+            }
+        }
     }
 
     fn read(&self, solution: &Solution, is_bound: bool) -> Labelled {
@@ -183,6 +198,11 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         for (class, label) in labels.iter().enumerate() {
             lives.add(parts, class, &choices[class][label.choice], label.mode, &mut changes);
         }
+        for copy in self.copies.iter().flatten() {
+            let bytes = copy.bytes[solution.assignment[copy.node] as usize] as i64;
+            changes[0] += bytes;
+            changes[lives.loop_end] -= bytes;
+        }
         let (mut bytes, mut peak_bytes, mut peak_step) = (0_i64, 0, 0);
         for (step, change) in changes.iter().enumerate() {
             bytes += change;
@@ -190,9 +210,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
                 (peak_bytes, peak_step) = (bytes, step);
             }
         }
-        let copy = |copy: &Option<(usize, Vec<Place>)>| {
-            copy.as_ref().map(|(node, places)| places[solution.assignment[*node] as usize])
-        };
+        let copy = |copy: &Option<Copy>| copy.as_ref().map(|copy| copy.places[solution.assignment[copy.node] as usize]);
         Labelled {
             labels,
             copies: self.copies.iter().map(copy).collect(),
@@ -237,12 +255,14 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
 
     /// Adds what a flow costs. One that has several readers has a node that says where it is brought for all of
     /// them.
-    fn flow(&mut self, flow: &Flow) -> Option<(usize, Vec<Place>)> {
+    fn flow(&mut self, flow: &Flow) -> Option<Copy> {
         let origin = flow.origin;
         let froms = self.places(origin.class(), |choice| origin.place(choice));
         let readers: Vec<Reader> =
             flow.readers.iter().copied().filter(|reader| !is_itself(origin, reader.class)).collect();
-        if let [reader] = readers[..] {
+        if let [reader] = readers[..]
+            && !flow.is_early
+        {
             let tos = self.places(reader.class, |choice| reader.place(choice));
             self.connect(flow, (origin.class(), &froms), (reader.class, &tos));
             return None;
@@ -255,15 +275,38 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
             return None;
         }
         let node = self.nodes.len();
+        let mut bytes = vec![0; places.len()];
+        if flow.is_early {
+            // In each place either as it is stored, or as a copy, which takes memory.
+            let copy = |&place: &Place| flow.count as u64 * self.task.parts.bytes(flow.value, place);
+            bytes.extend(places.iter().map(copy).collect::<Vec<u64>>());
+            places.extend_from_within(..);
+        }
         self.nodes.push(Node { alternatives: vec![Alternative::default(); places.len()] });
         let copies: Vec<(Place, Mode)> = places.iter().map(|&place| (place, Mode::Kept)).collect();
         self.connect(flow, (origin.class(), &froms), (node, &copies));
+        if flow.is_early {
+            let stored = places.len() / 2;
+            let kept: Vec<(Place, Mode)> = copies[..stored].to_vec();
+            let again = copies[stored..].iter().map(|&(place, _)| (place, Mode::Again));
+            let ends: Vec<(Place, Mode)> = kept.into_iter().chain(again).collect();
+            self.add_table((origin.class(), &froms), (node, &ends), &mut |from, to| {
+                if to.1 == Mode::Kept && from.0 != to.0 { FORBIDDEN } else { 0 }
+            });
+        }
         for reader in readers {
             let tos = self.places(reader.class, |choice| reader.place(choice));
             self.connect(flow, (node, &copies), (reader.class, &tos));
+            if flow.is_early {
+                // Another copy would take memory too.
+                let axes = self.task.parts.axes.len();
+                self.add_table((node, &copies), (reader.class, &tos), &mut |from, to| {
+                    if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
+                });
+            }
             self.require(flow, (origin.class(), &froms), (reader.class, &tos));
         }
-        Some((node, places))
+        Some(Copy { node, places, bytes })
     }
 
     /// What is made again finds what it reads.

@@ -1,7 +1,7 @@
 //! What the values of each class take of memory, and when.
 
 use super::alike::Classes;
-use super::bundle::{Bundles, source};
+use super::bundle::{Bundle, Bundles, source};
 use super::choices::Choice;
 use super::graph::{Graph, Origin};
 use super::parts::Parts;
@@ -30,6 +30,8 @@ pub(super) struct Lives {
     /// The modes that each class may have; first the one that it has where nothing is made again.
     pub(super) modes: Vec<Vec<Mode>>,
     pub(super) steps: usize,
+    /// When the loop over microbatches has ended.
+    pub(super) loop_end: usize,
 }
 
 /// The values of one bundle.
@@ -84,7 +86,9 @@ impl Lives {
     pub(super) fn new(ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) -> Lives {
         let Ground { program, bundles, buffers, .. } = ground;
         let layer_late = vec![usize::MAX; bundles.list.len()];
-        let mut finder = Finder { program, time, bundles, classes, buffers, layer_late };
+        let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
+        let loop_end = bundles.list.iter().rposition(is_looped).map_or(0, |last| last + 1);
+        let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
             classes.members.iter().map(|members| vec![Life::default(); members.len()]).collect();
@@ -108,8 +112,9 @@ impl Lives {
                 (true, false) => vec![Mode::Kept, Mode::Again],
             });
         }
-        let mut lives = Lives { classes: lives, modes, steps: bundles.list.len() };
+        let mut lives = Lives { classes: lives, modes, steps: bundles.list.len(), loop_end };
         lives.add_arguments(ground, classes, graph);
+        lives.add_sums(ground, time, classes, graph);
         lives
     }
 
@@ -131,6 +136,33 @@ impl Lives {
             let bundle = next.and_then(|next| bundles.maker(program, next));
             let member = bundle.filter(|&bundle| classes.of[bundle] == class).map_or(0, |bundle| member_of[bundle]);
             self.classes[class][member].always.push(Stay { what, start: 0, end: steps });
+        }
+    }
+
+    /// Sums over microbatches are there in all trips: as parts of sums over devices too, unless these are reduced in
+    /// every trip.
+    fn add_sums(&mut self, ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) {
+        let Ground { program, bundles, .. } = ground;
+        for (class, members) in classes.members.iter().enumerate() {
+            for (index, &bundle) in members.iter().enumerate() {
+                for (op, &id) in bundles.list[bundle].ops.iter().enumerate().filter(|(_, id)| time.trips(**id) > 1) {
+                    for (result, &value) in program.ops[id].results.iter().enumerate() {
+                        if time.is_tiled(value) {
+                            continue;
+                        }
+                        let flow = graph.flow_of[value.index()].iter().flatten().next();
+                        let reader = flow.and_then(|&flow| graph.flows[flow as usize].readers.first());
+                        let (class, index, what) = match reader.filter(|_| graph.is_eager) {
+                            Some(reader) => {
+                                let what = What::Operand { op: reader.op, operand: reader.operand, value };
+                                (reader.class, 0, what)
+                            }
+                            None => (class, index, What::Result { op, result, value }),
+                        };
+                        self.classes[class][index].always.push(Stay { what, start: 0, end: self.loop_end });
+                    }
+                }
+            }
         }
     }
 
@@ -267,6 +299,7 @@ struct Finder<'f> {
     buffers: &'f Buffers,
     /// Of every bundle, the first time that the backward pass reads something of its layer.
     layer_late: Vec<usize>,
+    loop_end: usize,
 }
 
 impl Finder<'_> {
@@ -330,10 +363,15 @@ impl Finder<'_> {
             if !is_forward && is_passing {
                 continue;
             }
+            let is_sum = time.trips(id) > 1 && !time.is_tiled(value);
             if !is_forward {
-                // A sum over trips is there in all of them.
-                let is_sum = time.trips(id) > 1 && !time.is_tiled(value);
-                life.always.push(Stay { what, start: if is_sum { 0 } else { made }, end });
+                let start = if is_sum { self.loop_end.min(end) } else { made };
+                life.always.push(Stay { what, start, end });
+                continue;
+            }
+            // What is made before the loop is there in all of it.
+            if time.microbatches > 1 && time.trips(id) == 1 {
+                life.always.push(Stay { what, start: 0, end: end.max(self.loop_end) });
                 continue;
             }
             let early_end = self.early_readers(value).max().map_or(made, |reader| reader) + 1;

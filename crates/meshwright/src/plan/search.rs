@@ -70,7 +70,7 @@ const MOST_SIMULATED: usize = 6;
 /// So often is a frame labelled again with what its simulation told.
 const MOST_ROUNDS: usize = 3;
 /// Those whose labelling is worse than the best by more than this factor are not simulated.
-const MOST_WORSE: f64 = 1.25;
+const MOST_WORSE: f64 = 1.1;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -80,6 +80,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let runner = Runner { cluster, device: cluster.device(0), engine };
     let ground = Ground::new(program, runner).map_err(Refusal::Unplannable)?;
     let mut ranked = rank(request, &ground)?;
+    drop_refined(&mut ranked);
     ranked.sort_by(|left, right| left.labelled.seconds.total_cmp(&right.labelled.seconds));
     let Some(best) = ranked.first().map(|ranked| ranked.labelled.seconds) else {
         return Err(Refusal::TooLarge { least_bytes: None });
@@ -112,6 +113,23 @@ impl Request<'_> {
         outcome.peak_bytes <= self.limit_bytes
     }
 }
+
+/// Drops meshes that are no better than one of fewer axes: they do the same by more names.
+fn drop_refined(ranked: &mut Vec<Ranked<'_>>) {
+    let kind = |ranked: &Ranked<'_>| {
+        let Frame { mesh, microbatches, is_eager, .. } = &ranked.sketch.frame;
+        (*microbatches, *is_eager, mesh.axes.len(), ranked.labelled.seconds)
+    };
+    let kinds: Vec<_> = ranked.iter().map(kind).collect();
+    ranked.retain(|ranked| {
+        let (microbatches, is_eager, axes, seconds) = kind(ranked);
+        let is_as_good = |other: &(usize, bool, usize, f64)| other.2 < axes && other.3 <= seconds * (1.0 + ALIKE);
+        !kinds.iter().any(|other| (other.0, other.1) == (microbatches, is_eager) && is_as_good(other))
+    });
+}
+
+/// Labellings whose times differ by less than this share are taken for the same.
+const ALIKE: f64 = 1e-3;
 
 /// The best mesh for every number of microbatches first: labellings of frames alike are closer to each other than to
 /// the truth.
