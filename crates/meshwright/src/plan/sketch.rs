@@ -5,7 +5,7 @@ use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
 use super::decision::{Decision, decisions};
 use super::graph::Graph;
-use super::label::{Exposure, Labelled, Task, all_choices, label};
+use super::label::{Exposure, Labelled, Prices, Task, all_choices, label};
 use super::lives::{Buffers, Lives};
 use super::moves::{Axes, MOST_DIMS, Moves};
 use super::parts::Parts;
@@ -13,7 +13,7 @@ use super::realize::Chosen;
 use super::recipe::Recipe;
 use super::time::{MOST_FACTORS, Time};
 use super::work::{Work, Worker};
-use crate::lower::{LocalProgram, Movement};
+use crate::lower::{LocalProgram, Movement, Step};
 use crate::program::{ArgumentClass, Program, is_heavy};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
@@ -107,6 +107,19 @@ impl<'g> Sketch<'g> {
         move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement)
     }
 
+    /// What a step takes as a part of larger ones, as engines combine those of gradients.
+    fn combined_price(&self) -> impl Fn(&Mesh, &Movement<'_>) -> f64 + Sync + use<'g> {
+        let runner = self.ground.runner;
+        move |mesh: &Mesh, movement: &Movement<'_>| {
+            let most = movement.before.max(movement.after).max(1);
+            let is_combined =
+                matches!(movement.step, Step::AllGather { .. } | Step::AllReduce { .. } | Step::ReduceScatter { .. });
+            let times = if is_combined { (runner.engine.bucket_bytes / most).max(1) } else { 1 };
+            let (before, after) = (times * movement.before, times * movement.after);
+            movement_seconds(runner, mesh, &Movement { before, after, ..*movement }) / times as f64
+        }
+    }
+
     fn parts(&self) -> Parts<'_> {
         Parts { program: self.ground.program, axes: &self.axes, time: &self.time }
     }
@@ -114,7 +127,11 @@ impl<'g> Sketch<'g> {
     /// The cheapest labels under a limit, as far as the labelling knows.
     pub(super) fn label(&self, limit_bytes: u64, exposure: Exposure) -> Option<Labelled> {
         let price = self.price();
-        let mut moves = Moves::new(&self.frame.mesh, &self.axes, &price);
+        let combined = self.combined_price();
+        let mut moves = Prices {
+            alone: Moves::new(&self.frame.mesh, &self.axes, &price),
+            combined: Moves::new(&self.frame.mesh, &self.axes, &combined),
+        };
         let task = Task {
             parts: self.parts(),
             classes: &self.classes,
