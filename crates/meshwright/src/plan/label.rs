@@ -103,11 +103,12 @@ const MOST_TIMES: usize = 24;
 /// The cheapest labels with which no more than a limit is in memory at any time. Memory is looked at only when it
 /// is most: a time at which there is too much is added to those at which there must not be, until there is none.
 pub(super) fn label(task: &Task<'_>, moves: &mut Prices<'_>, limit_bytes: u64) -> Option<Labelled> {
-    let quick = Building::new(task, moves, false).search(limit_bytes, 0)?;
+    let quick = Building::new(task, moves, false).search(limit_bytes, 0, None)?;
     if quick.peak_bytes <= limit_bytes {
         return Some(quick);
     }
-    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES)
+    let first = Some(quick.peak_step);
+    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, first)
 }
 
 /// A problem under way.
@@ -157,7 +158,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         Alternative { cost: scaled(seconds, UNIT), ..Alternative::default() }
     }
 
-    fn search(mut self, limit_bytes: u64, most_times: usize) -> Option<Labelled> {
+    /// Looks at memory at no more than so many times, one of which is known to matter.
+    fn search(mut self, limit_bytes: u64, most_times: usize, first: Option<usize>) -> Option<Labelled> {
         let resources = match most_times {
             0 => Vec::new(),
             _ => vec![Resource { name: "memory".to_owned(), limit: Some(limit_bytes) }],
@@ -168,7 +170,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         });
         let nodes = std::mem::take(&mut self.nodes);
         let mut problem = Problem { name: "plan".to_owned(), resources, nodes, edges: edges.collect() };
-        let (mut times, mut start) = (Vec::new(), Start::default());
+        let (mut times, mut start) = (Vec::from_iter(first), Start::default());
+        self.use_memory(&mut problem, &times);
         loop {
             let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start };
             let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
