@@ -54,8 +54,6 @@ impl Exposure {
     }
 }
 
-/// Seconds are counted in these steps.
-const UNIT: f64 = 1e-9;
 /// Enough for a proof on all but the largest.
 const MOST_WORK: f64 = 2e7;
 const THREADS: usize = 2;
@@ -79,6 +77,8 @@ pub(super) struct Task<'t> {
     pub(super) lives: &'t Lives,
     pub(super) exposure: Exposure,
     pub(super) may_recompute: bool,
+    /// Costs are counted in these steps.
+    pub(super) unit: f64,
 }
 
 /// What it takes to bring values elsewhere.
@@ -155,7 +155,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         let count = self.task.classes.members[class].len() as f64;
         let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
         let seconds = count * times * (choice.compute_seconds + choice.inner_seconds);
-        Alternative { cost: scaled(seconds, UNIT), ..Alternative::default() }
+        Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 
     /// Looks at memory at no more than so many times, one of which is known to matter.
@@ -233,8 +233,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         Labelled {
             labels,
             copies: self.copies.iter().map(copy).collect(),
-            seconds: solution.evaluation.cost as f64 * UNIT,
-            lower_bound_seconds: solution.lower_bound as f64 * UNIT,
+            seconds: solution.evaluation.cost as f64 * self.task.unit,
+            lower_bound_seconds: solution.lower_bound as f64 * self.task.unit,
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
@@ -252,7 +252,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
             let ty = parts.tile(flow.value);
             let moves = self.moves.of(flow.kind);
-            let from = flow.origin.place(chosen(flow.origin.class()));
+            let made = flow.origin.place(chosen(flow.origin.class()));
+            let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
             let middle = copy.unwrap_or(from);
             let mut seconds = moves.seconds(&ty, from, middle);
             for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
@@ -277,7 +278,13 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
     /// them.
     fn flow(&mut self, flow: &Flow) -> Option<Copy> {
         let origin = flow.origin;
-        let froms = self.places(origin.class(), |choice| origin.place(choice));
+        let axes = self.task.parts.axes.len();
+        let place = |choice: &Choice| match origin.place(choice) {
+            // The pass before has finished it.
+            place if flow.is_finished => place.finished(axes),
+            place => place,
+        };
+        let froms = self.places(origin.class(), place);
         let readers: Vec<Reader> =
             flow.readers.iter().copied().filter(|reader| !is_itself(origin, reader.class)).collect();
         if let [reader] = readers[..]
@@ -319,7 +326,6 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
             self.connect(flow, (node, &copies), (reader.class, &tos));
             if flow.is_early {
                 // Another copy would take memory too.
-                let axes = self.task.parts.axes.len();
                 self.add_table((node, &copies), (reader.class, &tos), &mut |from, to| {
                     if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
                 });
@@ -339,7 +345,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
     }
 
     fn connect(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
-        let parts = self.task.parts;
+        let (parts, unit) = (self.task.parts, self.task.unit);
         let ty = parts.tile(flow.value);
         let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(flow.kind) };
         let scale = (flow.count * flow.times) as f64 * exposure;
@@ -360,7 +366,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
                 return FORBIDDEN;
             }
             let times = if right.1 == Mode::Again { 2.0 } else { 1.0 };
-            scaled(times * scale * seconds(left.0, right.0), UNIT)
+            scaled(times * scale * seconds(left.0, right.0), unit)
         };
         add_table(&mut self.nodes, &mut self.tables, (from, froms), (to, tos), &mut cost);
     }

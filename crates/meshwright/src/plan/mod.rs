@@ -1,11 +1,14 @@
 //! Plans: what to decide about a step so that it fits and is fast.
 
 mod alike;
+mod auto;
 mod bundle;
 mod check;
 mod choices;
 mod clock;
+mod costs;
 mod decision;
+mod fixed;
 mod fold;
 mod frames;
 mod graph;
@@ -24,8 +27,10 @@ mod tape;
 mod time;
 mod work;
 
+pub(crate) use auto::lay_out_cheapest;
 pub use check::{Checked, check};
 pub use decision::{Decision, Keeping};
+pub(crate) use fixed::Told;
 pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};
 pub use search::{Considered, Plan, Refusal, Request, plan};

@@ -1,20 +1,23 @@
 //! The search for the fastest plan that fits.
 
 use super::check::check;
+use super::costs::{Costs, combined_seconds};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::decision::Decision;
+use super::fixed::Told;
 use super::frames::{batch, frames, microbatch_counts};
 use super::label::{Exposure, Labelled};
 use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
 use super::time::Time;
+use super::work::Worker;
 use crate::cluster::Cluster;
-use crate::lower::LocalProgram;
+use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program};
-use crate::shard::Mesh;
-use crate::simulate::{Engine, Runner, Timeline};
+use crate::shard::{Layout, Mesh};
+use crate::simulate::{Engine, Runner, Timeline, movement_seconds};
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +72,8 @@ pub enum Refusal {
     TooLarge { least_bytes: Option<u64> },
 }
 
+/// Seconds are told apart that differ by as much.
+const NANOSECOND: f64 = 1e-9;
 /// So many frames are lowered and simulated at once.
 const MOST_SIMULATED: usize = 4;
 /// So often is a frame labelled and simulated with what was told before.
@@ -83,8 +88,14 @@ const RUNS: usize = 4;
 /// The fastest plan found that fits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let Request { program, cluster, engine, .. } = *request;
-    let runner = Runner { cluster, device: cluster.device(0), engine };
-    let ground = Ground::new(program, runner).map_err(Refusal::Unplannable)?;
+    let runner = request.runner();
+    let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
+    let combined = move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement);
+    let worker = Some(Worker { device: runner.device, engine });
+    let costs =
+        Costs { worker, price: &price, combined: &combined, unit: NANOSECOND, memory_model: engine.memory_model };
+    let base = Layout::new(program, Mesh::default());
+    let ground = Ground::new(base, costs, request.told()).map_err(Refusal::Unplannable)?;
     let mut ranked = rank(request, &ground)?;
     drop_refined(&mut ranked);
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
@@ -116,7 +127,15 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     Ok(plan)
 }
 
-impl Request<'_> {
+impl<'r> Request<'r> {
+    fn runner(&self) -> Runner<'r> {
+        Runner { cluster: self.cluster, device: self.cluster.device(0), engine: self.engine }
+    }
+
+    fn told(&self) -> Option<Told<'r>> {
+        None
+    }
+
     fn fits(&self, outcome: &Outcome) -> bool {
         outcome.peak_bytes <= self.limit_bytes
     }
@@ -233,7 +252,7 @@ impl<'g> Candidate<'g> {
     fn proceed(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
         let labelled_peak = labelled.peak_bytes;
-        let Ok(outcome) = self.sketch.realize(labelled) else { return self };
+        let Ok(outcome) = self.sketch.realize(labelled, request.runner()) else { return self };
         let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
         if peak > limit {
             // As much less as there is too much.
@@ -244,8 +263,7 @@ impl<'g> Candidate<'g> {
         self.outcomes.push(outcome);
         if self.outcomes.len() < MOST_ROUNDS {
             let next = self.sketch.label(self.limit_bytes, exposure);
-            self.next = next
-                .filter(|next| !self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels));
+            self.next = next.filter(|next| !self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels));
         }
         self
     }
@@ -342,7 +360,7 @@ impl Progress<'_> {
 /// Labels a mesh with a number of microbatches, both ways to gather and reduce.
 fn label_frames<'g>(ground: &'g Ground<'g>, mesh: &Mesh, time: &Time, limit_bytes: u64) -> Vec<Candidate<'g>> {
     let frame = Frame { mesh: mesh.clone(), microbatches: time.microbatches, is_eager: false, runs: 1 };
-    let lazy = Sketch::in_time(ground, frame, time.clone());
+    let Ok(lazy) = Sketch::in_time(ground, frame, time.clone()) else { return Vec::new() };
     let eager = (time.microbatches > 1).then(|| lazy.made_eager());
     [Some(lazy), eager]
         .into_iter()
