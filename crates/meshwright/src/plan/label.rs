@@ -12,6 +12,7 @@ use super::choices::{Choice, Scene};
 use super::graph::{Flow, Graph, Kind, Origin, Reader};
 use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
+use super::runner_up::{Contest, contests};
 
 /// What was chosen.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Labelled {
     pub(super) peak_step: usize,
     /// Whether memory had anything to do with it.
     pub(super) is_bound: bool,
+    /// What each class could do instead; none where it does not fit.
+    pub(super) contests: Vec<Contest>,
 }
 
 /// What a class does.
@@ -54,7 +57,7 @@ impl Exposure {
 }
 
 /// Seconds are counted in these steps.
-const UNIT: f64 = 1e-9;
+pub(super) const UNIT: f64 = 1e-9;
 /// Enough for a proof on all but the largest.
 const MOST_WORK: f64 = 2e7;
 const THREADS: usize = 2;
@@ -146,8 +149,11 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
         loop {
             let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start };
             let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
-            let labelled = self.read(&solution, most_times > 0);
+            let mut labelled = self.read(&solution, most_times > 0);
             let is_over = labelled.peak_bytes > limit_bytes;
+            if !is_over {
+                labelled.contests = contests(self.task, &self.labels, &problem, &solution.assignment, limit_bytes);
+            }
             if !is_over || times.len() >= most_times || times.contains(&labelled.peak_step) {
                 return (most_times == 0 || !is_over).then_some(labelled);
             }
@@ -198,6 +204,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
+            contests: Vec::new(),
         }
     }
 

@@ -17,13 +17,14 @@ mod realize;
 mod recipe;
 mod record;
 mod remat;
+mod runner_up;
 mod search;
 mod sketch;
 mod tape;
 mod time;
 
 pub use check::{Checked, check};
-pub use decision::{Decision, Keeping};
+pub use decision::{Decision, Keeping, RunnerUp};
 pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};
 pub use search::{Considered, Plan, Refusal, Request, plan};
