@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Answer, Error};
 use crate::input::is_stdin;
-use crate::names::{Alike, group};
+use crate::names::{Alike, collapse, group};
 use crate::output;
-use crate::plan::{PlanFile, fold_names, given, unfold_name};
+use crate::plan::{ArgumentPart, PlanFile, fold_names, given, unfold_name};
 use crate::table::{Table, count, duration, share, size, terminal_width};
 
 /// Show what two plans do differently
@@ -103,7 +103,8 @@ impl Difference {
         if !self.settings.is_empty() {
             let mut table = Table::new(&["plan", "first", "second", "more"]);
             for Setting { name, told: [left, right], more, .. } in &self.settings {
-                let more = more.map(|more| share(more, 1.0)).unwrap_or_default();
+                let sign = |more: f64| if more > 0.0 { "+" } else { "" };
+                let more = more.map(|more| sign(more).to_owned() + &share(more, 1.0)).unwrap_or_default();
                 table.row([(*name).to_owned(), left.clone(), right.clone(), more]);
             }
             parts.push(table.render(width));
@@ -204,9 +205,9 @@ fn classes(left: &PlanFile, right: &PlanFile) -> Vec<ChangedClass> {
             continue;
         }
         let (scope, phase, ops, number) = key;
-        let name = crate::names::collapse(&scope);
+        let name = collapse(&scope);
         let is_same = |(class, other): &(&mut ChangedClass, &usize)| {
-            let first = class.scopes.first().map(|scope| crate::names::collapse(scope));
+            let first = class.scopes.first().map(|scope| collapse(scope));
             first.as_ref() == Some(&name)
                 && (&class.phase, &class.ops, &class.sides) == (&phase, &ops, &sides)
                 && **other == number
@@ -229,18 +230,22 @@ fn classes(left: &PlanFile, right: &PlanFile) -> Vec<ChangedClass> {
 }
 
 fn arguments(left: &PlanFile, right: &PlanFile) -> Vec<Changed> {
-    let stored = |file: &PlanFile| -> BTreeMap<String, String> {
-        let row = |argument: &crate::plan::ArgumentPart| {
-            (argument.name.clone(), format!("{} {}", argument.ty, argument.stored))
-        };
+    let by_name = |file: &PlanFile| -> BTreeMap<String, (String, String)> {
+        let row = |argument: &ArgumentPart| (argument.name.clone(), (argument.ty.clone(), argument.stored.clone()));
         file.arguments.iter().map(row).collect()
     };
-    let (before, after) = (stored(left), stored(right));
+    let (before, after) = (by_name(left), by_name(right));
     let only_later = right.arguments.iter().filter(|argument| !before.contains_key(&argument.name));
     let names = left.arguments.iter().chain(only_later).map(|argument| argument.name.clone());
     let changed = |name: String| {
-        let sides = [before.get(&name).cloned(), after.get(&name).cloned()];
-        (sides[0] != sides[1]).then_some(Changed { name, sides })
+        let sides = [before.get(&name), after.get(&name)];
+        // Types are told where they are not the same.
+        let types = sides.map(|side| side.map(|(ty, _)| ty));
+        let told = |(ty, stored): &(String, String)| match types[0] == types[1] {
+            true => stored.clone(),
+            false => format!("{ty} {stored}"),
+        };
+        (sides[0] != sides[1]).then(|| Changed { name, sides: sides.map(|side| side.map(told)) })
     };
     names.filter_map(changed).collect()
 }

@@ -39,7 +39,7 @@ pub(crate) struct LayoutArguments {
     /// TOML file of tactics, or `-` for standard input
     #[arg(long, value_name = "FILE", required_unless_present = "plan")]
     tactics: Option<PathBuf>,
-    /// File that `meshwright plan -o` wrote, instead of a mesh and tactics
+    /// File that `meshwright plan -o` wrote, instead of a mesh and tactics; what it is for goes with it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mesh", "tactics"])]
     plan: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! What the axes of a plan are used for.
 
 use crate::plan::{ArgumentPart, PlanFile};
-use crate::table::{count, counted};
+use crate::table::count;
 
 /// An axis of a plan's mesh.
 pub(super) struct Axis<'f> {
@@ -21,10 +21,10 @@ pub(super) fn axes(file: &PlanFile) -> Vec<Axis<'_>> {
     }
     if file.microbatches > 1 {
         let when = if file.eager { "for each of them" } else { "once for all of them" };
-        let uses = vec![
-            format!("the batch, into {} microbatches", count(file.microbatches)),
-            format!("weights are gathered and gradients reduced {when}"),
-        ];
+        let uses = vec![format!(
+            "the batch into {} microbatches, weights being gathered and gradients reduced {when}",
+            count(file.microbatches)
+        )];
         axes.push(Axis { name: "micro", size: file.microbatches, is_time: true, uses });
     }
     axes
@@ -45,12 +45,14 @@ fn uses(file: &PlanFile, axis: &str) -> Vec<String> {
             uses.push(what);
         }
     }
-    for (role, noun) in [("parameter", "parameter"), ("state", "value of state")] {
+    for (role, one, many) in [("parameter", "parameter", "parameters"), ("state", "value of state", "values of state")]
+    {
         let (cut, all) = (of_role(role).filter(is_cut).count(), of_role(role).count());
-        if cut > 0 {
-            let plural =
-                if noun == "parameter" { counted(all, noun) } else { format!("{} values of state", count(all)) };
-            uses.push(if cut == all { format!("all {plural}") } else { format!("{} of {plural}", count(cut)) });
+        match (cut, all) {
+            (0, _) => {}
+            (1, 1) => uses.push(format!("the {one}")),
+            _ if cut == all => uses.push(format!("all {} {many}", count(all))),
+            _ => uses.push(format!("{} of {} {many}", count(cut), count(all))),
         }
     }
     let inner = |result: &str| {

@@ -69,7 +69,10 @@ impl<'f> Found<'f> {
         let arguments: Vec<&ArgumentPart> =
             file.arguments.iter().filter(|argument| pattern.matches(&argument.name)).collect();
         let is_meant = |class: &&ClassPart| {
-            class.scopes.iter().flat_map(|scope| unfold_name(scope)).any(|scope| is_within(&pattern, &scope))
+            // Updates go by the names of arguments, which say the same of them.
+            let is_told = class.phase == "update" && !arguments.is_empty();
+            !is_told
+                && class.scopes.iter().flat_map(|scope| unfold_name(scope)).any(|scope| is_within(&pattern, &scope))
         };
         let classes: Vec<&ClassPart> = file.classes.iter().filter(is_meant).collect();
         if arguments.is_empty() && classes.is_empty() {
@@ -77,8 +80,9 @@ impl<'f> Found<'f> {
                 file.classes.iter().flat_map(|class| &class.scopes).flat_map(|scope| unfold_name(scope)).collect();
             let known = file.arguments.iter().map(|argument| &argument.name).chain(&scopes);
             let near = nearest(name, known.map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+            let some = "names are those of arguments, such as `batch.0`, and scopes, such as `layers.0`".to_owned();
             let error = Error::new(format!("the plan has no argument and no scope `{name}`"));
-            return Err(error.maybe_hint(near));
+            return Err(error.hint(near.unwrap_or(some)));
         }
         Ok(Found { arguments, classes })
     }

@@ -80,31 +80,34 @@ pub(crate) fn class_name(class: &ClassPart) -> String {
 
 pub(super) fn found(file: &PlanFile, found: &Found<'_>, width: usize) -> String {
     let mut parts: Vec<String> = Vec::new();
-    let alike = group(found.arguments.iter().map(|argument| {
-        let ArgumentPart { name, ty, role, stored, local_bytes, decided_by, .. } = argument;
-        (name.clone(), (ty, role, stored, *local_bytes, *decided_by))
-    }));
-    for alike in alike {
-        let (ty, role, stored, local_bytes, decided_by) = alike.what;
+    let told = |argument: &&ArgumentPart| {
+        let kind = format!("{} of type {}", argument.role, argument.ty);
+        (argument.name.clone(), (kind, argument_text(file, argument, width)))
+    };
+    for alike in group(found.arguments.iter().map(told)) {
+        let (kind, text) = alike.what;
         let many = if alike.count > 1 { format!(", {} of them", count(alike.count)) } else { String::new() };
-        let mut text = paragraph(&format!("{}, {role} of type {ty}{many}", alike.name), "", "  ", width);
-        text += &line(&format!("is stored as {stored}, {} on a device", size(local_bytes as usize)), width);
-        if let Some(class) = decided_by.and_then(|class| file.classes.get(class)) {
-            let how = if role == "input" { "as it is read" } else { "as its next value is made" };
-            text += &line(&format!("{how} in {}, {}: {}", class_name(class), class.phase, class.ops.join(", ")), width);
-            text += &why(class, width);
-        }
-        parts.push(text);
+        parts.push(paragraph(&format!("{}, {kind}{many}", alike.name), "", "  ", width) + &text);
     }
     parts.extend(found.classes.iter().map(|class| class_text(class, width)));
     parts.join("\n")
 }
 
+/// How an argument is stored, and why.
+fn argument_text(file: &PlanFile, argument: &ArgumentPart, width: usize) -> String {
+    let ArgumentPart { role, stored, local_bytes, decided_by, .. } = argument;
+    let text = line(&format!("is stored as {stored}, {} on a device", size(*local_bytes as usize)), width);
+    let Some(class) = decided_by.and_then(|class| file.classes.get(class)) else { return text };
+    let how = if role == "input" { "as it is read" } else { "as its next value is made" };
+    let place = format!("{how} in the {} pass by {}", class.phase, class.ops.join(", "));
+    text + &line(&place.replace("update pass", "update"), width) + &why(class, width)
+}
+
 fn class_text(class: &ClassPart, width: usize) -> String {
     let scopes: Vec<&str> =
         class.scopes.iter().map(|scope| if scope.is_empty() { &*class.phase } else { scope }).collect();
-    let heading =
-        format!("{}, {}, {} times: {}", scopes.join(" "), class.phase, count(class.count), class.ops.join(", "));
+    let times = if class.count == 1 { String::new() } else { format!(", {} times", count(class.count)) };
+    let heading = format!("{}, {}{times}: {}", scopes.join(" "), class.phase, class.ops.join(", "));
     let mut text = paragraph(&heading, "", "  ", width);
     let kept = match class.keeping.as_str() {
         "kept" if class.phase == "forward" => ", and is kept while anybody reads it",
@@ -116,7 +119,7 @@ fn class_text(class: &ClassPart, width: usize) -> String {
     let (computes, moves) = (duration(class.compute_seconds), duration(class.moving_seconds));
     text += &line(&format!("takes {computes} of computing and {moves} of moving"), width);
     text += &why(class, width);
-    if let Some(source) = &class.source {
+    if let Some(source) = class.source.as_ref().filter(|source| !class.scopes.contains(source)) {
         text += &line(&format!("from {source}"), width);
     }
     text
@@ -139,19 +142,25 @@ fn why(class: &ClassPart, width: usize) -> String {
 }
 
 fn runner_up(class: &ClassPart, other: &RunnerUpPart) -> String {
-    let lies = if other.result == class.result { "its result the same, cut otherwise inside" } else { &other.result };
-    let keeping = if other.keeping == class.keeping { String::new() } else { format!(", {}", other.keeping) };
+    let lies = match (other.result == class.result, other.keeping == class.keeping) {
+        (true, true) => "the same result, cut otherwise inside".to_owned(),
+        (true, false) => format!("the same, {}", other.keeping),
+        (false, true) => other.result.clone(),
+        (false, false) => format!("{}, {}", other.result, other.keeping),
+    };
     let (compute, moving) = (signed(other.more_compute_seconds), signed(other.more_moving_seconds));
     let total = other.more_compute_seconds + other.more_moving_seconds;
     let costs = format!("{} (computing {compute}, moving {moving})", signed(total));
     match other.over_bytes {
-        0 => format!("runner-up: {lies}{keeping}: {costs}"),
-        over => format!("does not fit: {lies}{keeping}: {costs}, and {} too much in memory", size(over as usize)),
+        0 => format!("runner-up: {lies}: {costs}"),
+        over => format!("does not fit: {lies}: {costs}, and {} too much in memory", size(over as usize)),
     }
 }
 
 /// Seconds with their sign: `+1.20 ms`.
 pub(crate) fn signed(seconds: f64) -> String {
+    // Rounding is no difference.
+    let seconds = if seconds.abs() < 1e-8 { 0.0 } else { seconds };
     if seconds < 0.0 { format!("-{}", duration(-seconds)) } else { format!("+{}", duration(seconds)) }
 }
 

@@ -18,16 +18,16 @@ pub(crate) struct Fingerprint {
 impl Fingerprint {
     pub(crate) fn new(program: &Program) -> Fingerprint {
         let text = program.to_string();
-        let mut ops: Vec<u64> = Vec::new();
-        for line in text.lines() {
+        let arguments = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
+        let (mut ops, mut own): (Vec<u64>, usize) = (Vec::new(), 0);
+        for inside in text.lines().filter_map(|line| line.strip_prefix(BODY)) {
             // What stands deeper is inside of an op.
-            let inside = line.strip_prefix(BODY);
-            let is_start = inside.is_some_and(|line| !line.starts_with([' ', '}', ')', '^']));
-            if is_start {
+            if !inside.starts_with([' ', '}', ')', '^']) {
                 ops.push(START);
+                own = value_number(inside).map_or(own, |(number, _)| number);
             }
-            if let (Some(digest), Some(inside)) = (ops.last_mut(), inside) {
-                *digest = hashed(*digest, inside.as_bytes());
+            if let Some(digest) = ops.last_mut() {
+                *digest = hashed(*digest, relative(inside, &arguments, own).as_bytes());
             }
         }
         ops.truncate(program.body().ops.len());
@@ -37,6 +37,34 @@ impl Fingerprint {
             ops: ops.into_iter().map(short).collect(),
         }
     }
+}
+
+/// A line with arguments by their names and other values by how far before the op they are made, so that one more
+/// value somewhere does not change all that follows.
+fn relative(line: &str, arguments: &[String], own: usize) -> String {
+    let mut pieces = line.split('%');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        text.push('%');
+        match value_number(&format!("%{piece}")) {
+            Some((number, digits)) => {
+                match arguments.get(number) {
+                    Some(name) => text.push_str(name),
+                    None => text.push_str(&(own as i64 - number as i64).to_string()),
+                }
+                text.push_str(&piece[digits..]);
+            }
+            None => text.push_str(piece),
+        }
+    }
+    text
+}
+
+/// The number of the value that a text begins with, and how many digits it has.
+fn value_number(text: &str) -> Option<(usize, usize)> {
+    let rest = text.strip_prefix('%')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    Some((rest[..digits].parse().ok()?, digits))
 }
 
 /// How far the body of a program is indented.
@@ -93,5 +121,30 @@ fn tell_arguments(planned: &[ArgumentPart], program: &Program, told: &mut Vec<St
     told.extend(differ);
     if more > 0 {
         told.push(format!("{} more differ", counted(more, "argument")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meshwright::models::Model;
+
+    use super::*;
+
+    fn program(settings: &[(&str, &str)]) -> Program {
+        let mut model = Model::preset("mlp").expect("a preset");
+        settings.iter().for_each(|(key, value)| model.set(key, value).expect("a setting"));
+        model.build().expect("a model")
+    }
+
+    #[test]
+    fn every_op_has_a_digest_that_does_not_depend_on_what_is_before() {
+        let [two, three] = ["2", "3"].map(|layers| program(&[("layers", layers), ("hidden", "8"), ("batch", "4")]));
+        let [short, long] = [&two, &three].map(Fingerprint::new);
+        assert_eq!((short.ops.len(), long.ops.len()), (two.body().ops.len(), three.body().ops.len()));
+        assert_ne!(short.whole, long.whole);
+        // The first layer is the same in both, the loss is not where it was.
+        let same = short.ops.iter().zip(&long.ops).take_while(|(left, right)| left == right).count();
+        assert!((3..short.ops.len() / 2).contains(&same), "{same} of {} ops", short.ops.len());
+        assert_eq!(Fingerprint::new(&two), short);
     }
 }

@@ -5,6 +5,8 @@ mod file;
 mod fingerprint;
 mod json;
 mod ranges;
+#[cfg(test)]
+mod round_trip;
 mod text;
 mod write;
 

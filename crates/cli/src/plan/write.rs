@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use meshwright::cluster::Cluster;
 use meshwright::plan::{Decision, OpRecipe, Plan, Recipe, RunnerUp};
-use meshwright::program::{ArgumentClass, OpId, Program};
+use meshwright::program::{ArgumentClass, OpId, Phase, Program};
 use meshwright::shard::{Mesh, Sharding, factor_name};
 
 use super::file::{
@@ -30,7 +30,8 @@ pub(crate) struct Setting<'s> {
 }
 
 pub(crate) fn plan_file(setting: &Setting<'_>, plan: &Plan, mfu: f64) -> PlanFile {
-    let recipe = &plan.recipe;
+    let (program, recipe) = (setting.program, &plan.recipe);
+    let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
     PlanFile {
         meshwright_plan: VERSION,
         model: model_part(setting),
@@ -47,8 +48,8 @@ pub(crate) fn plan_file(setting: &Setting<'_>, plan: &Plan, mfu: f64) -> PlanFil
             lower_bound_seconds: plan.lower_bound_seconds,
             search_gap: plan.search_gap,
         },
-        classes: plan.decisions.iter().map(|decision| class_part(setting.program, decision)).collect(),
-        arguments: argument_parts(setting.program, plan),
+        classes: plan.decisions.iter().map(|decision| class_part(program, &names, decision)).collect(),
+        arguments: argument_parts(program, names, plan),
         strategies: strategy_parts(recipe),
         recomputed: recomputed_parts(recipe),
     }
@@ -76,13 +77,17 @@ pub(crate) fn cluster_part(cluster: &Cluster) -> ClusterPart {
     ClusterPart { name: cluster.name.clone(), nodes: nodes.collect(), file }
 }
 
-fn class_part(program: &Program, decision: &Decision) -> ClassPart {
+fn class_part(program: &Program, arguments: &[String], decision: &Decision) -> ClassPart {
     let mut scopes: Vec<String> = Vec::new();
     for bundle in &decision.bundles {
         let place = bundle.first().and_then(|&op| op_place(program, op)).unwrap_or_default();
         if !scopes.contains(&place) {
             scopes.push(place);
         }
+    }
+    // Updates are all in one module; they are known by what they update.
+    if decision.phase == Phase::Update && !decision.arguments.is_empty() {
+        scopes = decision.arguments.iter().map(|&argument| arguments[argument].clone()).collect();
     }
     let first: &[OpId] = decision.bundles.first().map_or(&[], Vec::as_slice);
     let mut ops: Vec<String> = Vec::new();
@@ -118,8 +123,7 @@ fn runner_up_part(other: &RunnerUp) -> RunnerUpPart {
     }
 }
 
-fn argument_parts(program: &Program, plan: &Plan) -> Vec<ArgumentPart> {
-    let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
+fn argument_parts(program: &Program, names: Vec<String>, plan: &Plan) -> Vec<ArgumentPart> {
     let mut decided_by: Vec<Option<usize>> = vec![None; names.len()];
     for (class, decision) in plan.decisions.iter().enumerate() {
         decision.arguments.iter().for_each(|&argument| decided_by[argument] = Some(class));

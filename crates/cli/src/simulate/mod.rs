@@ -65,7 +65,7 @@ pub(crate) struct RunArguments {
 /// What runs programs.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArguments {
-    /// What runs the program on each device [default: xla, or that of the plan]
+    /// What runs the program on each device [default: xla]
     #[arg(long, value_name = "ENGINE", value_parser = engine_names())]
     engine: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! What was decided, for people.
 
 use super::choices::Choice;
-use super::label::{Label, Labelled};
+use super::label::{Label, Labelled, UNIT};
 use super::lives::Mode;
 use super::runner_up::Other;
 use super::sketch::Sketch;
@@ -24,7 +24,7 @@ pub struct Decision {
     pub inner_seconds: f64,
     /// Of all moves that it has a part in, as the labelling counts them; those at the other end count them too.
     pub moving_seconds: f64,
-    /// The cheapest other thing that it could do, and before it one that would be cheaper but does not fit.
+    /// The cheapest other thing that it could do, and before it one that would be cheaper than that but does not fit.
     pub runner_ups: Vec<RunnerUp>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn decisions(sketch: &Sketch<'_>, labelled: &Labelled) -> Vec<Decisio
             lies: lies(sketch, class, choice),
             compute_seconds,
             inner_seconds: count * choice.inner_seconds,
-            moving_seconds: (all_seconds - times(label) * compute_seconds).max(0.0),
+            moving_seconds: beyond_rounding(all_seconds - times(label) * compute_seconds),
             runner_ups: others.iter().map(|other| runner_up(sketch, class, label, other)).collect(),
         }
     };
@@ -95,7 +95,7 @@ fn runner_up(sketch: &Sketch<'_>, class: usize, chosen: Label, other: &Other) ->
         keeping: other.label.mode.into(),
         lies: lies(sketch, class, &choices[other.label.choice]),
         more_compute_seconds,
-        more_moving_seconds: other.more_seconds - more_compute_seconds,
+        more_moving_seconds: beyond_rounding(other.more_seconds - more_compute_seconds),
         over_bytes: other.over_bytes,
     }
 }
@@ -111,6 +111,11 @@ fn lies(sketch: &Sketch<'_>, class: usize, choice: &Choice) -> String {
         sketch.axes.sharding(place, rank, Reduction::Sum).describe(&sketch.frame.mesh)
     });
     lies.unwrap_or_default()
+}
+
+/// The labelling counts in steps; what is less than a few of them is nothing.
+fn beyond_rounding(seconds: f64) -> f64 {
+    if seconds.abs() < 10.0 * UNIT { 0.0 } else { seconds }
 }
 
 /// How often a class computes.

@@ -9,7 +9,7 @@ use super::label::{Label, Task, UNIT};
 pub(super) struct Contest {
     /// Of computing and of all moves that it has a part in, as the labelling counts them.
     pub(super) seconds: f64,
-    /// The cheapest other label that fits, and before it one that would be cheaper but does not fit, if there is one.
+    /// The cheapest other label that fits, and before it one that would be cheaper than that but does not fit.
     pub(super) others: Vec<Other>,
 }
 
