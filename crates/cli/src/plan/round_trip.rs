@@ -11,8 +11,10 @@ use super::apply::recipe;
 use super::file::PlanFile;
 use super::write::{Setting, plan_file};
 
+type Case = (&'static str, &'static str, &'static str, &'static [f64], Option<usize>);
+
 /// Models with their settings, the cluster, shares of the memory that a free plan takes, and microbatches.
-const CASES: [(&str, &str, &str, &[f64], Option<usize>); 12] = [
+const CASES: [Case; 12] = [
     ("gpt2", GPT, "8xa100-80g", &[0.7, 0.5], None),
     ("gpt2", GPT, "2x4xv100-16g", &[0.6], None),
     ("gpt2", GPT, "4xa100-80g", &[0.7], Some(2)),
@@ -24,7 +26,7 @@ const CASES: [(&str, &str, &str, &[f64], Option<usize>); 12] = [
     ("unet", "batch=4 image=16 channels=32", "4xh100", &[0.7], None),
     ("vit-l16", "layers=2 hidden=32 heads=4 batch=8 image=32 patch=16 classes=8", "4xh100", &[0.7], None),
     ("t5-large", "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=8", "4xh100", &[], None),
-    // An axis of twelve is cut where a dimension of several factors has room for a part of it only.
+    // Axes that are no powers of two.
     ("gpt2", "layers=2 hidden=96 heads=12 vocab=96 seq=24 batch=24", "12xtpu-v5p", &[0.5], None),
 ];
 
