@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use meshwright::cluster::parse_bytes;
+use meshwright::cluster::{Cluster, parse_bytes};
 use meshwright::plan::{Plan, Refusal, Request, plan};
 use meshwright::program::Program;
 use meshwright::simulate::{Engine, Prepared};
@@ -73,20 +73,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         output::check(path, arguments.overwrite)?;
     }
     let engine = arguments.engine.engine()?;
-    let mut cluster = cluster::load(&arguments.cluster)?;
-    let own = cluster.memory_bytes() as u64;
-    let limit_bytes = match &arguments.memory {
-        Some(text) => {
-            let refuse = |(message, hint)| Error::new(format!("`--memory`: {message}")).hint(hint);
-            parse_bytes(text).map_err(refuse)? as u64
-        }
-        None => own,
-    };
-    if limit_bytes > own {
-        tell(format_args!("note: a device of `{}` has {}, less than `--memory`", cluster.name, size(own as usize)));
-    }
-    let limit_bytes = limit_bytes.min(own);
-    let whole_cluster = cluster.clone();
+    let whole_cluster = cluster::load(&arguments.cluster)?;
+    let limit_bytes = limit(arguments, &whole_cluster)?;
+    let mut cluster = whole_cluster.clone();
     for nodes in &mut cluster.nodes {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
     }
@@ -112,8 +101,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
                     engine: engine.name,
                     memory_limit: limit_bytes,
                 };
-                let file = plan_file(&setting, &plan, simulation.mfu);
-                output::write(path, file.to_text()?.as_bytes(), arguments.overwrite)?;
+                let text = plan_file(&setting, &plan, simulation.mfu).to_text()?;
+                output::write(path, text.as_bytes(), arguments.overwrite)?;
             }
             let report = Report { program: &program, plan: &plan, simulated, limit_bytes, planning_seconds };
             if arguments.json {
@@ -133,6 +122,18 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
             Ok(Answer::No)
         }
     }
+}
+
+/// What a device may have in memory.
+fn limit(arguments: &Arguments, cluster: &Cluster) -> Result<u64, Error> {
+    let own = cluster.memory_bytes() as u64;
+    let Some(text) = &arguments.memory else { return Ok(own) };
+    let refuse = |(message, hint)| Error::new(format!("`--memory`: {message}")).hint(hint);
+    let limit_bytes = parse_bytes(text).map_err(refuse)? as u64;
+    if limit_bytes > own {
+        tell(format_args!("note: a device of `{}` has {}, less than `--memory`", cluster.name, size(own as usize)));
+    }
+    Ok(limit_bytes.min(own))
 }
 
 fn step(program: &Program, plan: &Plan, engine: &Engine) -> Step {
