@@ -164,6 +164,8 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         };
         let scope = self.homes[old.index()].max(source.scope).max(self.loop_of(wanted, &moves));
         let inner = self.scopes.split_off(scope as usize + 1);
+        // What is brought before a loop is there in all of it, for both passes.
+        let phase = phase.filter(|_| !inner.iter().any(|scope| scope.counter.is_some()));
         let counters = self.scopes.iter().filter_map(|scope| scope.counter);
         let times = counters.map(|(axis, _)| self.mesh.axes[axis].size).product();
         let value = self.walk(old, &source, &moves, wanted);

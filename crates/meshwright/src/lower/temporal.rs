@@ -178,15 +178,36 @@ impl Emitter<'_, '_, '_> {
         let body = self.open();
         let counter = self.new.add_region_argument(body, counter_type.clone());
         self.set_counter(axis, counter);
-        self.ops(ops)?;
-        let one = self.integer(1)?;
-        let mut yields = vec![self.binary(Binary::Add, counter, one)?];
-        let mut outside = Vec::new();
-        for &value in leaving {
-            let (carried, result) = self.leave(axis, body, value)?;
+        // Where there is no other loop inside, what leaves this one does so as soon as it is made: sums would be there
+        // until the end of the trip. Those that are reduced in it are added up at its end, so that nothing waits.
+        let runs = if self.axis_to_enter(ops).is_some() { vec![ops] } else { ops.chunks(1).collect() };
+        let (mut made, mut reduced) = (leaving, Vec::new());
+        let (mut left, mut yields, mut outside) = (Vec::new(), Vec::new(), Vec::new());
+        let mut leave = |emitter: &mut Self, value: ValueId| -> Result<(), String> {
+            let (carried, result) = emitter.leave(axis, body, value)?;
+            left.push(value);
             yields.push(result);
             outside.push(carried);
+            Ok(())
+        };
+        for run in runs {
+            self.ops(run)?;
+            let count = made.iter().take_while(|&&value| run.contains(&self.maker(value))).count();
+            let (now, later) = made.split_at(count);
+            made = later;
+            for &value in now {
+                if self.reduce_in_loop(axis, value)? {
+                    reduced.push(value);
+                } else {
+                    leave(self, value)?;
+                }
+            }
         }
+        for value in reduced {
+            leave(self, value)?;
+        }
+        let one = self.integer(1)?;
+        yields.insert(0, self.binary(Binary::Add, counter, one)?);
         self.new.regions[body].results = yields;
         self.close();
         let condition = self.condition(axis, &outside)?;
@@ -195,11 +216,24 @@ impl Emitter<'_, '_, '_> {
             operands.push(self.splat(ty, *start)?);
         }
         let results = self.apply_all(Op::While, &operands, &[condition, body])?;
-        for ((&value, left), &new) in leaving.iter().zip(outside).zip(&results[1..]) {
-            self.define(value, new, left.lies);
+        for ((value, carried), &new) in left.into_iter().zip(outside).zip(&results[1..]) {
+            self.define(value, new, carried.lies);
             self.finish_after_loop(value)?;
         }
         Ok(())
+    }
+
+    /// Reduces what is part of a sum over an axis, if it is reduced in every trip.
+    fn reduce_in_loop(&mut self, axis: usize, value: ValueId) -> Result<bool, String> {
+        let (_, lies) = self.made_here(value)?;
+        let is_sum = lies.partial.iter().any(|&piece| self.mesh.axis_of(piece) == axis);
+        let reduced = self.reduced_in_loop(value, &lies, axis);
+        let is_reduced = is_sum && reduced != lies;
+        if is_reduced {
+            self.get(value, &reduced, Reason::Made { by: self.maker(value) })?;
+            self.forget(value, &lies);
+        }
+        Ok(is_reduced)
     }
 
     /// The region that asks whether there are trips left.
@@ -219,14 +253,9 @@ impl Emitter<'_, '_, '_> {
     /// Carries a value out of the loop being written: adds it up, or puts its slice into its place.
     /// Gives what is carried and what the trip gives on.
     fn leave(&mut self, axis: usize, body: RegionId, value: ValueId) -> Result<(Leaving, ValueId), String> {
-        let (mut made, mut lies) = self.made_here(value)?;
+        let (made, lies) = self.made_here(value)?;
         let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
         if lies.partial.iter().any(on_axis) {
-            let reduced = self.reduced_in_loop(value, &lies, axis);
-            if reduced != lies {
-                made = self.get(value, &reduced, Reason::Made { by: self.maker(value) })?;
-                lies = reduced;
-            }
             let ty = self.new.ty(made).clone();
             let sum = self.new.add_region_argument(body, ty.clone());
             let next = self.binary(lies.reduction.binary(), sum, made)?;

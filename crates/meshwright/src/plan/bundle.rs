@@ -152,10 +152,13 @@ impl<'l, 'p> Joining<'l, 'p> {
     }
 }
 
-/// Where bundles are cut apart: what others read in the same pass, such as the stream that layers add to, is at the
-/// end of a bundle, so that it can be kept without what is made of it. Gives a number for each op; ops of a bundle
-/// with different numbers are different bundles.
-fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<u32> {
+/// Where in its bundle an op is: behind how many ops that stand alone, and behind how many values that others read.
+type Level = (u32, u32);
+
+/// Where bundles are cut apart. What comes back from an op that stands alone, as to the stream that layers add to, is
+/// another bundle than what went there. What others read in the same pass is at the end of a bundle, so that it can be
+/// kept without what is made of it. Ops of a bundle with different levels are different bundles.
+fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level> {
     let mut is_shared = vec![false; program.values.len()];
     for &op in &program.body().ops {
         for &operand in &program.ops[op].operands {
@@ -165,7 +168,7 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<u32> {
             is_shared[operand.index()] |= is_elsewhere && same_pass && bundles.of(op).is_some();
         }
     }
-    let mut levels = vec![0; program.ops.len()];
+    let mut levels: Vec<Level> = depths(program, bundles).into_iter().map(|depth| (depth, 0)).collect();
     for bundle in &bundles.list {
         let inside = |op: OpId| bundles.of(op) == bundles.of(bundle.ops[0]);
         let mut reads_inside = vec![false; bundle.ops.len()];
@@ -173,15 +176,18 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<u32> {
             for &operand in &program.ops[op].operands {
                 let Some(maker) = program.producer(operand).filter(|&maker| inside(maker)) else { continue };
                 reads_inside[index] = true;
-                let level = levels[maker.index()] + u32::from(is_shared[operand.index()]);
-                levels[op.index()] = levels[op.index()].max(level);
+                let (depth, level) = levels[maker.index()];
+                let level = level + u32::from(is_shared[operand.index()]);
+                levels[op.index()] = levels[op.index()].max((depth, level));
             }
         }
         // What only arranges arguments goes with those that read it.
-        let mut lowest: Vec<Option<u32>> = vec![None; bundle.ops.len()];
+        let mut lowest: Vec<Option<Level>> = vec![None; bundle.ops.len()];
         for (index, &op) in bundle.ops.iter().enumerate().rev() {
-            if let Some(level) = lowest[index].filter(|_| !reads_inside[index]) {
-                levels[op.index()] = levels[op.index()].max(level);
+            let own = levels[op.index()];
+            let is_near = |level: &Level| own.0 == 0 || own.0 == level.0;
+            if let Some(level) = lowest[index].filter(|level| !reads_inside[index] && is_near(level)) {
+                levels[op.index()] = own.max(level);
             }
             for &operand in &program.ops[op].operands {
                 let maker = program.producer(operand).filter(|&maker| inside(maker));
@@ -193,6 +199,18 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<u32> {
         }
     }
     levels
+}
+
+/// For every op of the body, behind how many ops that stand alone it is at most.
+fn depths(program: &Program, bundles: &Bundles) -> Vec<u32> {
+    let mut depths = vec![0; program.ops.len()];
+    for &op in &program.body().ops {
+        for maker in program.ops[op].operands.iter().filter_map(|&operand| program.producer(operand)) {
+            let is_heavy = bundles.of(maker).is_some_and(|bundle| bundles.list[bundle].is_heavy);
+            depths[op.index()] = depths[op.index()].max(depths[maker.index()] + u32::from(is_heavy));
+        }
+    }
+    depths
 }
 
 /// Whether an op goes with what is around it.

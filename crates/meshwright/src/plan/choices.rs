@@ -3,13 +3,12 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::bundle::{Bundle, Bundles};
-use super::moves::{Axes, Moves, Place};
-use super::time::Time;
-use crate::cluster::Device;
-use crate::program::{Argument, Id, OpId, Program, ResultInfo, Type, ValueId, is_heavy};
+use super::bundle::Bundle;
+use super::moves::{Moves, Place};
+use super::parts::Parts;
+use super::work::{Work, Worker};
+use crate::program::{OpId, ValueId, is_heavy};
 use crate::shard::{Layout, Sharding, Strategy, is_tie};
-use crate::simulate::{Engine, Kernel, kernel_seconds, kernels};
 
 /// One way to cut a bundle.
 #[derive(Clone, Debug)]
@@ -37,41 +36,12 @@ pub(super) struct Cut {
 pub(super) struct Scene<'a, 'p> {
     /// Nothing in it is cut, but for what is tried out.
     pub(super) layout: Layout<'p>,
-    pub(super) axes: &'a Axes,
-    pub(super) time: &'a Time,
+    pub(super) parts: Parts<'a>,
+    pub(super) work: &'a Work,
     pub(super) worker: Worker<'a>,
-    /// Values that somebody reads outside of the bundle that makes them.
-    pub(super) is_read_outside: Vec<bool>,
-}
-
-/// Who computes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Worker<'a> {
-    pub(super) device: &'a Device,
-    pub(super) engine: &'a Engine,
 }
 
 impl<'a, 'p> Scene<'a, 'p> {
-    pub(super) fn new(
-        layout: Layout<'p>,
-        axes: &'a Axes,
-        time: &'a Time,
-        bundles: &Bundles,
-        worker: Worker<'a>,
-    ) -> Scene<'a, 'p> {
-        let program = layout.program;
-        let mut is_read_outside = vec![false; program.values.len()];
-        for &op in &program.body().ops {
-            for value in program.outer_reads(op) {
-                is_read_outside[value.index()] |= bundles.of(op) != bundles.maker(program, value);
-            }
-        }
-        for &value in &program.body().results {
-            is_read_outside[value.index()] = true;
-        }
-        Scene { layout, axes, time, worker, is_read_outside }
-    }
-
     /// All ways to cut a bundle, the uncut first.
     pub(super) fn choices(&mut self, moves: &mut Moves<'_>, bundle: &Bundle) -> Vec<Choice> {
         let cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
@@ -93,7 +63,7 @@ impl<'a, 'p> Scene<'a, 'p> {
     fn heavy(&self, op: OpId) -> Vec<Vec<Cut>> {
         let rule = self.layout.rule(op);
         let mut found = vec![Strategy::whole(rule)];
-        for pieces in &self.axes.pieces {
+        for pieces in &self.parts.axes.pieces {
             for index in 0..found.len() {
                 for factor in 0..rule.factors.len() {
                     let mut strategy = found[index].clone();
@@ -117,7 +87,7 @@ impl<'a, 'p> Scene<'a, 'p> {
     fn divides(&self, op: OpId, strategy: &Strategy, factor: usize) -> bool {
         let size = self.layout.rule(op).factors[factor].size;
         let parts = self.layout.mesh.product(&strategy.factors[factor]);
-        size.is_multiple_of(parts * self.time.factor_trips(op, factor))
+        size.is_multiple_of(parts * self.parts.time.factor_trips(op, factor))
     }
 
     /// Every axis cuts one of the dimensions of the largest value, or none; all else follows.
@@ -134,13 +104,13 @@ impl<'a, 'p> Scene<'a, 'p> {
         };
         let rank = program.shape(seed).len() as u32;
         let mut places = vec![Place::default()];
-        for axis in 0..self.axes.len() {
+        for axis in 0..self.parts.axes.len() {
             for index in 0..places.len() {
                 let place = places[index];
                 places.extend((1..=rank).map(|spot| place.with(axis, spot)));
             }
         }
-        places.retain(|&place| self.time.divides(self.axes, seed, program.ty(seed), place));
+        places.retain(|&place| self.parts.time.divides(self.parts.axes, seed, program.ty(seed), place));
         let mut found: Vec<Vec<Cut>> = Vec::new();
         for place in places {
             found.extend(self.follow(bundle, seed, place));
@@ -150,9 +120,9 @@ impl<'a, 'p> Scene<'a, 'p> {
 
     /// How a bundle is cut where one of its values lies so.
     fn follow(&mut self, bundle: &Bundle, seed: ValueId, place: Place) -> Option<Vec<Cut>> {
-        for axis in 0..self.axes.len() {
+        for axis in 0..self.parts.axes.len() {
             let Some(dim) = (place.spot(axis) as usize).checked_sub(1) else { continue };
-            for &piece in &self.axes.pieces[axis] {
+            for &piece in &self.parts.axes.pieces[axis] {
                 if !self.layout.may_cut(seed, dim, piece) {
                     self.layout.clear(&bundle.ops);
                     return None;
@@ -178,55 +148,19 @@ impl<'a, 'p> Scene<'a, 'p> {
             let made: SmallVec<[Place; 1]> = whole(&operation.results).into();
             return Cut { strategy, wanted: whole(&operation.operands).into(), lies: made.clone(), made };
         }
-        let wanted = rule.operands.iter().map(|labels| self.axes.place(&strategy.sharding(rule, mesh, labels)));
+        let wanted = rule.operands.iter().map(|labels| self.parts.axes.place(&strategy.sharding(rule, mesh, labels)));
         let made: SmallVec<[Place; 1]> =
-            rule.results.iter().map(|labels| self.axes.place(&strategy.result(rule, mesh, labels))).collect();
+            rule.results.iter().map(|labels| self.parts.axes.place(&strategy.result(rule, mesh, labels))).collect();
         let lies = match results {
-            Some(results) => results.iter().map(|sharding| self.axes.place(sharding)).collect(),
-            None => made.iter().map(|place| place.finished(self.axes.len())).collect(),
+            Some(results) => results.iter().map(|sharding| self.parts.axes.place(sharding)).collect(),
+            None => made.iter().map(|place| place.finished(self.parts.axes.len())).collect(),
         };
         Cut { wanted: wanted.collect(), strategy, made, lies }
     }
 
-    /// What a bundle computes, as the simulator counts it: by a program of the parts that a device has.
     fn compute_seconds(&self, bundle: &Bundle, cuts: &[Cut]) -> f64 {
-        let Worker { device, engine } = self.worker;
-        let old = self.layout.program;
-        let mut new = Program::new("");
-        let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-        let (mut trips, body) = (1, new.body);
-        for (&op, cut) in bundle.ops.iter().zip(cuts) {
-            let operation = &old.ops[op];
-            let mut operands = SmallVec::<[ValueId; 4]>::new();
-            for (index, &operand) in operation.operands.iter().enumerate() {
-                let place = cut.wanted.get(index).copied().unwrap_or_default();
-                let value = values.entry(operand).or_insert_with(|| {
-                    new.add_argument(Argument::default(), self.local(operand, place, old.ty(operand)))
-                });
-                operands.push(*value);
-            }
-            let types: Vec<Type> = operation
-                .results
-                .iter()
-                .zip(&cut.made)
-                .map(|(&result, &place)| self.local(result, place, old.ty(result)))
-                .collect();
-            let id =
-                new.add_op_with_types(body, operation.op.clone(), &operands, &[], types, Program::UNKNOWN_LOCATION);
-            for (&result, &value) in operation.results.iter().zip(&new.ops[id].results.clone()) {
-                values.insert(result, value);
-                if self.is_read_outside[result.index()] {
-                    new.add_result(value, ResultInfo::default());
-                }
-            }
-            trips = trips.max(self.time.trips(op));
-        }
-        let seconds = |kernel: &Kernel| kernel_seconds(device, engine, kernel);
-        kernels(&new).iter().map(seconds).sum::<f64>() * trips as f64
-    }
-
-    fn local(&self, value: ValueId, place: Place, ty: &Type) -> Type {
-        self.time.tile(value, &self.axes.local(place, ty))
+        let seconds = |(&op, cut): (&OpId, &Cut)| self.work.seconds(self.worker, &self.parts, op, cut);
+        bundle.ops.iter().zip(cuts).map(seconds).sum()
     }
 
     /// What is moved between the ops of a bundle.
@@ -238,12 +172,12 @@ impl<'a, 'p> Scene<'a, 'p> {
         for (&op, cut) in bundle.ops.iter().zip(cuts) {
             for (&operand, &wanted) in program.ops[op].operands.iter().zip(&cut.wanted) {
                 let Some(&(made, finished)) = lies.get(&operand) else { continue };
-                let may_move = |to: Place| self.time.may_move(self.axes, operand, made, to);
+                let may_move = |to: Place| self.parts.may_move(operand, made, to);
                 if !may_move(finished) || !may_move(wanted) {
                     return f64::INFINITY;
                 }
-                let times = self.time.trips(op) as f64;
-                let ty = self.time.tile(operand, program.ty(operand));
+                let times = self.parts.time.trips(op) as f64;
+                let ty = self.parts.tile(operand);
                 if made != finished && !paid.contains(&(operand, finished)) {
                     paid.push((operand, finished));
                     seconds += times * moves.seconds(&ty, made, finished);

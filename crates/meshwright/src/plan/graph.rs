@@ -18,9 +18,11 @@ pub(super) struct Graph {
     pub(super) origins: Vec<Option<Origin>>,
     /// The flow that each value is in, in the forward pass and after it.
     pub(super) flow_of: Vec<[Option<u32>; 2]>,
+    /// Weights are gathered, and gradients reduced, in every trip.
+    pub(super) is_eager: bool,
 }
 
-/// A value that some read in the same pass: it is brought to them once.
+/// A value that some read, mostly in the same pass: it is brought to them once.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) origin: Origin,
@@ -33,6 +35,8 @@ pub(super) struct Flow {
     pub(super) kind: Kind,
     /// It is brought there before or after a loop over microbatches, where nothing runs beside it.
     pub(super) is_outside: bool,
+    /// It is brought there before such a loop, and kept until its end.
+    pub(super) is_early: bool,
 }
 
 /// What a value that is moved is for.
@@ -97,8 +101,17 @@ impl Graph {
         let mut flow_of = vec![[None; 2]; program.values.len()];
         for value in program.values.ids() {
             let Some(origin) = origins[value.index()] else { continue };
-            for is_forward in [true, false] {
-                let in_pass = |read: &&Read| layout.anatomy.is_forward(read.by) == is_forward;
+            let kind = kind(layout, &is_gradient, value);
+            let in_loop = |read: &Read| time.trips(read.by) > 1;
+            // What is brought before a loop is there for both passes.
+            let is_early = kind == Kind::Weight
+                && time.microbatches > 1
+                && !is_eager
+                && !time.is_tiled(value)
+                && reads[value.index()].iter().any(in_loop);
+            let passes: &[Option<bool>] = if is_early { &[None] } else { &[Some(true), Some(false)] };
+            for &pass in passes {
+                let in_pass = |read: &&Read| pass.is_none_or(|forward| layout.anatomy.is_forward(read.by) == forward);
                 let readers = || reads[value.index()].iter().filter(in_pass);
                 let mut list: Vec<Reader> = readers().map(|read| read.reader).collect();
                 list.sort_unstable();
@@ -106,11 +119,9 @@ impl Graph {
                 if list.is_empty() {
                     continue;
                 }
-                let in_loop = readers().any(|read| time.trips(read.by) > 1)
-                    || program.producer(value).is_some_and(|op| time.trips(op) > 1);
+                let in_loop = readers().any(in_loop) || program.producer(value).is_some_and(|op| time.trips(op) > 1);
                 let is_repeated = time.is_tiled(value) || is_eager && in_loop;
                 let times = if is_repeated { time.microbatches } else { 1 };
-                let kind = kind(layout, &is_gradient, value);
                 let number = *numbers.entry((origin, list.clone(), times, kind)).or_insert(flows.len());
                 if number == flows.len() {
                     flows.push(Flow {
@@ -121,13 +132,18 @@ impl Graph {
                         times,
                         kind,
                         is_outside: in_loop && !is_repeated && time.microbatches > 1,
+                        is_early,
                     });
                 }
                 flows[number].count += 1;
-                flow_of[value.index()][usize::from(!is_forward)] = Some(number as u32);
+                for place in 0..2 {
+                    if pass.is_none_or(|forward| forward == (place == 0)) {
+                        flow_of[value.index()][place] = Some(number as u32);
+                    }
+                }
             }
         }
-        Graph { flows, origins, flow_of }
+        Graph { flows, origins, flow_of, is_eager }
     }
 }
 

@@ -12,6 +12,7 @@ use super::choices::{Choice, Scene};
 use super::graph::{Flow, Graph, Kind, Origin, Reader};
 use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
+use super::parts::Parts;
 use super::runner_up::{Contest, contests};
 
 /// What was chosen.
@@ -28,6 +29,9 @@ pub(super) struct Labelled {
     pub(super) peak_step: usize,
     /// Whether memory had anything to do with it.
     pub(super) is_bound: bool,
+    /// What moving values takes that always waits, and what may run beside computing.
+    pub(super) waiting_seconds: f64,
+    pub(super) hideable_seconds: f64,
     /// What each class could do instead; none where it does not fit.
     pub(super) contests: Vec<Contest>,
 }
@@ -41,17 +45,14 @@ pub(super) struct Label {
 
 /// The share of what moving values takes that is not hidden behind computing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Exposure {
-    pub(super) weights: f64,
-    pub(super) gradients: f64,
-}
+pub(super) struct Exposure(pub(super) f64);
 
 impl Exposure {
+    /// Those of weights and gradients are hidden as far as they are not; all others always wait.
     pub(super) fn of(self, kind: Kind) -> f64 {
         match kind {
             Kind::Activation => 1.0,
-            Kind::Gradient => self.gradients,
-            Kind::Weight => self.weights,
+            Kind::Gradient | Kind::Weight => self.0,
         }
     }
 }
@@ -73,8 +74,8 @@ pub(super) fn all_choices(
 }
 
 /// What is to be labelled.
-pub(super) struct Task<'t, 's, 'p> {
-    pub(super) scene: &'t Scene<'s, 'p>,
+pub(super) struct Task<'t> {
+    pub(super) parts: Parts<'t>,
     pub(super) classes: &'t Classes,
     pub(super) graph: &'t Graph,
     pub(super) choices: &'t [Vec<Choice>],
@@ -88,7 +89,7 @@ const MOST_TIMES: usize = 24;
 
 /// The cheapest labels with which no more than a limit is in memory at any time. Memory is looked at only when it
 /// is most: a time at which there is too much is added to those at which there must not be, until there is none.
-pub(super) fn label(task: &Task<'_, '_, '_>, moves: &mut Moves<'_>, limit_bytes: u64) -> Option<Labelled> {
+pub(super) fn label(task: &Task<'_>, moves: &mut Moves<'_>, limit_bytes: u64) -> Option<Labelled> {
     let quick = Building::new(task, moves, false).search(limit_bytes, 0)?;
     if quick.peak_bytes <= limit_bytes {
         return Some(quick);
@@ -97,22 +98,31 @@ pub(super) fn label(task: &Task<'_, '_, '_>, moves: &mut Moves<'_>, limit_bytes:
 }
 
 /// A problem under way.
-struct Building<'b, 'm, 't, 's, 'p> {
-    task: &'b Task<'t, 's, 'p>,
+struct Building<'b, 'm, 't> {
+    task: &'b Task<'t>,
     moves: &'b mut Moves<'m>,
     labels: Vec<Vec<Label>>,
     nodes: Vec<Node>,
     /// Costs between two nodes, the smaller number first.
     tables: BTreeMap<(usize, usize), Vec<Cost>>,
-    copies: Vec<Option<(usize, Vec<Place>)>>,
+    copies: Vec<Option<Copy>>,
 }
 
-impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
-    fn new(task: &'b Task<'t, 's, 'p>, moves: &'b mut Moves<'m>, may_recompute: bool) -> Building<'b, 'm, 't, 's, 'p> {
+/// A node that says where a flow is brought.
+struct Copy {
+    node: usize,
+    places: Vec<Place>,
+    /// What is there until loops end, under each of its labels.
+    bytes: Vec<u64>,
+}
+
+impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
+    fn new(task: &'b Task<'t>, moves: &'b mut Moves<'m>, may_recompute: bool) -> Building<'b, 'm, 't> {
         let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
         for (class, choices) in task.choices.iter().enumerate() {
-            let modes: &[Mode] = if may_recompute { &task.lives.modes[class] } else { &[Mode::Kept] };
+            let modes = &task.lives.modes[class];
+            let modes = if may_recompute { &modes[..] } else { &modes[..1] };
             let labels = |choice: usize| modes.iter().map(move |&mode| Label { choice, mode });
             let labels: Vec<Label> = (0..choices.len()).flat_map(labels).collect();
             let alternatives = labels.iter().map(|&label| building.alternative(class, label)).collect();
@@ -152,9 +162,12 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
             let mut labelled = self.read(&solution, most_times > 0);
             let is_over = labelled.peak_bytes > limit_bytes;
             if !is_over {
-                labelled.contests = contests(self.task, &self.labels, &problem, &solution.assignment, limit_bytes);
+                let chosen = &solution.assignment;
+                let copies = self.copies.iter().flatten().map(|copy| copy.bytes[chosen[copy.node] as usize]);
+                labelled.contests = contests(self.task, &self.labels, &problem, chosen, copies.sum(), limit_bytes);
             }
             if !is_over || times.len() >= most_times || times.contains(&labelled.peak_step) {
+                self.tell_moves(&mut labelled);
                 return (most_times == 0 || !is_over).then_some(labelled);
             }
             times.push(labelled.peak_step);
@@ -166,25 +179,37 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
 
     /// Says what every label takes at some times.
     fn use_memory(&self, problem: &mut Problem, times: &[usize]) {
-        let Task { scene, lives, choices, .. } = self.task;
+        let Task { parts, lives, choices, .. } = self.task;
         for (class, labels) in self.labels.iter().enumerate() {
             for (alternative, label) in problem.nodes[class].alternatives.iter_mut().zip(labels) {
-                let bytes = lives.at(scene, class, &choices[class][label.choice], label.mode, times);
+                let bytes = lives.at(parts, class, &choices[class][label.choice], label.mode, times);
                 let used = |(slot, &amount): (usize, &u64)| {
                     (amount > 0).then_some(Use { resource: 0, start: slot as u64, end: slot as u64 + 1, amount })
                 };
                 alternative.uses = bytes.iter().enumerate().filter_map(used).collect();
             }
         }
+        let in_loop = times.partition_point(|&time| time < lives.loop_end) as u64;
+        for copy in self.copies.iter().flatten().filter(|_| in_loop > 0) {
+            let alternatives = problem.nodes[copy.node].alternatives.iter_mut().zip(&copy.bytes);
+            for (alternative, &amount) in alternatives.filter(|(_, bytes)| **bytes > 0) {
+                alternative.uses = [Use { resource: 0, start: 0, end: in_loop, amount }].into_iter().collect();
+            }
+        }
     }
 
     fn read(&self, solution: &Solution, is_bound: bool) -> Labelled {
-        let Task { scene, lives, choices, .. } = self.task;
+        let Task { parts, lives, choices, .. } = self.task;
         let chosen = |(class, labels): (usize, &Vec<Label>)| labels[solution.assignment[class] as usize];
         let labels: Vec<Label> = self.labels.iter().enumerate().map(chosen).collect();
         let mut changes = vec![0_i64; lives.steps + 1];
         for (class, label) in labels.iter().enumerate() {
-            lives.add(scene, class, &choices[class][label.choice], label.mode, &mut changes);
+            lives.add(parts, class, &choices[class][label.choice], label.mode, &mut changes);
+        }
+        for copy in self.copies.iter().flatten() {
+            let bytes = copy.bytes[solution.assignment[copy.node] as usize] as i64;
+            changes[0] += bytes;
+            changes[lives.loop_end] -= bytes;
         }
         let (mut bytes, mut peak_bytes, mut peak_step) = (0_i64, 0, 0);
         for (step, change) in changes.iter().enumerate() {
@@ -193,9 +218,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
                 (peak_bytes, peak_step) = (bytes, step);
             }
         }
-        let copy = |copy: &Option<(usize, Vec<Place>)>| {
-            copy.as_ref().map(|(node, places)| places[solution.assignment[*node] as usize])
-        };
+        let copy = |copy: &Option<Copy>| copy.as_ref().map(|copy| copy.places[solution.assignment[copy.node] as usize]);
         Labelled {
             labels,
             copies: self.copies.iter().map(copy).collect(),
@@ -204,7 +227,32 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
+            waiting_seconds: 0.0,
+            hideable_seconds: 0.0,
             contests: Vec::new(),
+        }
+    }
+
+    /// Adds up what moving values takes.
+    fn tell_moves(&mut self, labelled: &mut Labelled) {
+        let Task { choices, classes, parts, graph, .. } = self.task;
+        let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
+        let inner = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).inner_seconds;
+        labelled.waiting_seconds = classes.members.iter().enumerate().map(inner).sum();
+        for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
+            let ty = parts.tile(flow.value);
+            let from = flow.origin.place(chosen(flow.origin.class()));
+            let middle = copy.unwrap_or(from);
+            let mut seconds = self.moves.seconds(&ty, from, middle);
+            for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
+                let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };
+                seconds += times * self.moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
+            }
+            seconds *= (flow.count * flow.times) as f64;
+            match flow.kind {
+                Kind::Gradient | Kind::Weight if !flow.is_outside => labelled.hideable_seconds += seconds,
+                Kind::Activation | Kind::Gradient | Kind::Weight => labelled.waiting_seconds += seconds,
+            }
         }
     }
 
@@ -216,12 +264,14 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
 
     /// Adds what a flow costs. One that has several readers has a node that says where it is brought for all of
     /// them.
-    fn flow(&mut self, flow: &Flow) -> Option<(usize, Vec<Place>)> {
+    fn flow(&mut self, flow: &Flow) -> Option<Copy> {
         let origin = flow.origin;
         let froms = self.places(origin.class(), |choice| origin.place(choice));
         let readers: Vec<Reader> =
             flow.readers.iter().copied().filter(|reader| !is_itself(origin, reader.class)).collect();
-        if let [reader] = readers[..] {
+        if let [reader] = readers[..]
+            && !flow.is_early
+        {
             let tos = self.places(reader.class, |choice| reader.place(choice));
             self.connect(flow, (origin.class(), &froms), (reader.class, &tos));
             return None;
@@ -234,15 +284,38 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
             return None;
         }
         let node = self.nodes.len();
+        let mut bytes = vec![0; places.len()];
+        if flow.is_early {
+            // In each place either as it is stored, or as a copy, which takes memory.
+            let copy = |&place: &Place| flow.count as u64 * self.task.parts.bytes(flow.value, place);
+            bytes.extend(places.iter().map(copy).collect::<Vec<u64>>());
+            places.extend_from_within(..);
+        }
         self.nodes.push(Node { alternatives: vec![Alternative::default(); places.len()] });
         let copies: Vec<(Place, Mode)> = places.iter().map(|&place| (place, Mode::Kept)).collect();
         self.connect(flow, (origin.class(), &froms), (node, &copies));
+        if flow.is_early {
+            let stored = places.len() / 2;
+            let kept: Vec<(Place, Mode)> = copies[..stored].to_vec();
+            let again = copies[stored..].iter().map(|&(place, _)| (place, Mode::Again));
+            let ends: Vec<(Place, Mode)> = kept.into_iter().chain(again).collect();
+            self.add_table((origin.class(), &froms), (node, &ends), &mut |from, to| {
+                if to.1 == Mode::Kept && from.0 != to.0 { FORBIDDEN } else { 0 }
+            });
+        }
         for reader in readers {
             let tos = self.places(reader.class, |choice| reader.place(choice));
             self.connect(flow, (node, &copies), (reader.class, &tos));
+            if flow.is_early {
+                // Another copy would take memory too.
+                let axes = self.task.parts.axes.len();
+                self.add_table((node, &copies), (reader.class, &tos), &mut |from, to| {
+                    if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
+                });
+            }
             self.require(flow, (origin.class(), &froms), (reader.class, &tos));
         }
-        Some((node, places))
+        Some(Copy { node, places, bytes })
     }
 
     /// What is made again finds what it reads.
@@ -255,8 +328,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
     }
 
     fn connect(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
-        let (scene, program) = (self.task.scene, self.task.scene.layout.program);
-        let ty = scene.time.tile(flow.value, program.ty(flow.value));
+        let parts = self.task.parts;
+        let ty = parts.tile(flow.value);
         let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(flow.kind) };
         let scale = (flow.count * flow.times) as f64 * exposure;
         let is_needed = is_needed_again(flow, froms, tos);
@@ -271,7 +344,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't, 's, 'p> {
             }
         };
         let mut cost = |left: (Place, Mode), right: (Place, Mode)| {
-            let is_stuck = !scene.time.may_move(scene.axes, flow.value, left.0, right.0);
+            let is_stuck = !parts.may_move(flow.value, left.0, right.0);
             if is_stuck || is_needed && is_missing(left.1, right.1) {
                 return FORBIDDEN;
             }

@@ -1,9 +1,12 @@
 //! What the values of each class take of memory, and when.
 
 use super::alike::Classes;
-use super::bundle::{Bundles, source};
-use super::choices::{Choice, Scene};
+use super::bundle::{Bundle, Bundles, source};
+use super::choices::Choice;
 use super::graph::{Graph, Origin};
+use super::parts::Parts;
+use super::sketch::Ground;
+use super::time::Time;
 use crate::profile::{MemoryModel, schedule};
 use crate::program::{Id, OpId, Phase, Program, ValueId};
 use crate::shard::Layout;
@@ -24,9 +27,11 @@ pub(super) enum Mode {
 pub(super) struct Lives {
     /// Of every class, of every bundle of it.
     pub(super) classes: Vec<Vec<Life>>,
-    /// The modes that each class may have.
+    /// The modes that each class may have; first the one that it has where nothing is made again.
     pub(super) modes: Vec<Vec<Mode>>,
     pub(super) steps: usize,
+    /// When the loop over microbatches has ended.
+    pub(super) loop_end: usize,
 }
 
 /// The values of one bundle.
@@ -57,6 +62,8 @@ struct LateStay {
     end: usize,
     /// Whether the backward pass reads it, or only what is made again.
     is_read: bool,
+    /// It goes to memory only where it is kept.
+    is_passing: bool,
 }
 
 /// A value by what tells its size.
@@ -76,15 +83,12 @@ enum What {
 }
 
 impl Lives {
-    pub(super) fn new(
-        scene: &Scene<'_, '_>,
-        bundles: &Bundles,
-        classes: &Classes,
-        graph: &Graph,
-        buffers: &Buffers,
-    ) -> Lives {
+    pub(super) fn new(ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) -> Lives {
+        let Ground { program, bundles, buffers, .. } = ground;
         let layer_late = vec![usize::MAX; bundles.list.len()];
-        let mut finder = Finder { scene, bundles, classes, buffers, layer_late };
+        let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
+        let loop_end = bundles.list.iter().rposition(is_looped).map_or(0, |last| last + 1);
+        let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
             classes.members.iter().map(|members| vec![Life::default(); members.len()]).collect();
@@ -102,27 +106,28 @@ impl Lives {
             }
             modes.push(match (is_late, is_boundary) {
                 (false, _) => vec![Mode::Kept],
-                (true, true) if may_go => vec![Mode::Kept, Mode::Gone],
+                (true, true) if may_go => vec![Mode::Gone, Mode::Kept],
                 (true, true) => vec![Mode::Kept],
-                (true, false) if may_go => vec![Mode::Kept, Mode::Again, Mode::Gone],
+                (true, false) if may_go => vec![Mode::Gone, Mode::Kept, Mode::Again],
                 (true, false) => vec![Mode::Kept, Mode::Again],
             });
         }
-        let mut lives = Lives { classes: lives, modes, steps: bundles.list.len() };
-        lives.add_arguments(scene, bundles, classes, graph);
+        let mut lives = Lives { classes: lives, modes, steps: bundles.list.len(), loop_end };
+        lives.add_arguments(ground, classes, graph);
+        lives.add_sums(ground, time, classes, graph);
         lives
     }
 
     /// Arguments are there all the time, in the place of their next values.
-    fn add_arguments(&mut self, scene: &Scene<'_, '_>, bundles: &Bundles, classes: &Classes, graph: &Graph) {
-        let program = scene.layout.program;
+    fn add_arguments(&mut self, ground: &Ground<'_>, classes: &Classes, graph: &Graph) {
+        let Ground { program, bundles, base, .. } = ground;
         let steps = self.steps;
         let mut member_of = vec![0; bundles.list.len()];
         for members in &classes.members {
             members.iter().enumerate().for_each(|(index, &bundle)| member_of[bundle] = index);
         }
         for (index, &argument) in program.body().arguments.iter().enumerate() {
-            let next = scene.layout.anatomy.next[index].map(|result| source(program, program.body().results[result]));
+            let next = base.anatomy.next[index].map(|result| source(program, program.body().results[result]));
             let (what, class) = match graph.origins[argument.index()] {
                 Some(Origin::Stored { class, op, result }) => (What::Result { op, result, value: argument }, class),
                 Some(Origin::Read { class, op, operand }) => (What::Operand { op, operand, value: argument }, class),
@@ -134,10 +139,37 @@ impl Lives {
         }
     }
 
+    /// Sums over microbatches are there in all trips: as parts of sums over devices too, unless these are reduced in
+    /// every trip.
+    fn add_sums(&mut self, ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) {
+        let Ground { program, bundles, .. } = ground;
+        for (class, members) in classes.members.iter().enumerate() {
+            for (index, &bundle) in members.iter().enumerate() {
+                for (op, &id) in bundles.list[bundle].ops.iter().enumerate().filter(|(_, id)| time.trips(**id) > 1) {
+                    for (result, &value) in program.ops[id].results.iter().enumerate() {
+                        if time.is_tiled(value) {
+                            continue;
+                        }
+                        let flow = graph.flow_of[value.index()].iter().flatten().next();
+                        let reader = flow.and_then(|&flow| graph.flows[flow as usize].readers.first());
+                        let (class, index, what) = match reader.filter(|_| graph.is_eager) {
+                            Some(reader) => {
+                                let what = What::Operand { op: reader.op, operand: reader.operand, value };
+                                (reader.class, 0, what)
+                            }
+                            None => (class, index, What::Result { op, result, value }),
+                        };
+                        self.classes[class][index].always.push(Stay { what, start: 0, end: self.loop_end });
+                    }
+                }
+            }
+        }
+    }
+
     /// Adds the bytes of a class under a choice and mode to those of each step, by differences.
-    pub(super) fn add(&self, scene: &Scene<'_, '_>, class: usize, choice: &Choice, mode: Mode, changes: &mut [i64]) {
+    pub(super) fn add(&self, parts: &Parts<'_>, class: usize, choice: &Choice, mode: Mode, changes: &mut [i64]) {
         for life in &self.classes[class] {
-            life.each(scene, choice, mode, &mut |bytes, start, end| {
+            life.each(parts, choice, mode, &mut |bytes, start, end| {
                 changes[start] += bytes as i64;
                 changes[end] -= bytes as i64;
             });
@@ -145,17 +177,10 @@ impl Lives {
     }
 
     /// The bytes of a class under a choice and mode at some times.
-    pub(super) fn at(
-        &self,
-        scene: &Scene<'_, '_>,
-        class: usize,
-        choice: &Choice,
-        mode: Mode,
-        times: &[usize],
-    ) -> Vec<u64> {
+    pub(super) fn at(&self, parts: &Parts<'_>, class: usize, choice: &Choice, mode: Mode, times: &[usize]) -> Vec<u64> {
         let mut bytes = vec![0; times.len()];
         for life in &self.classes[class] {
-            life.each(scene, choice, mode, &mut |amount, start, end| {
+            life.each(parts, choice, mode, &mut |amount, start, end| {
                 let (first, last) =
                     (times.partition_point(|&time| time < start), times.partition_point(|&time| time < end));
                 bytes[first..last.max(first)].iter_mut().for_each(|sum| *sum += amount);
@@ -166,12 +191,18 @@ impl Lives {
 }
 
 impl Life {
-    fn each(&self, scene: &Scene<'_, '_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
+    fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
         for stay in &self.always {
-            add(stay.what.bytes(scene, choice), stay.start, stay.end);
+            add(stay.what.bytes(parts, choice), stay.start, stay.end);
         }
         for stay in &self.late {
-            let bytes = stay.what.bytes(scene, choice);
+            let bytes = stay.what.bytes(parts, choice);
+            if stay.is_passing {
+                if mode == Mode::Kept {
+                    add(bytes, stay.early_end, stay.end.max(stay.early_end));
+                }
+                continue;
+            }
             match mode {
                 Mode::Kept => add(bytes, stay.made, stay.end.max(stay.early_end)),
                 Mode::Again => {
@@ -185,15 +216,12 @@ impl Life {
 }
 
 impl What {
-    fn bytes(self, scene: &Scene<'_, '_>, choice: &Choice) -> u64 {
+    fn bytes(self, parts: &Parts<'_>, choice: &Choice) -> u64 {
         let (place, value) = match self {
             What::Result { op, result, value } => (choice.ops[op].lies[result], value),
             What::Operand { op, operand, value } => (choice.ops[op].wanted[operand], value),
         };
-        let ty = scene.layout.program.ty(value);
-        let whole = scene.time.tile(value, ty).bytes() as u64;
-        let parts: usize = (0..ty.rank()).map(|dim| scene.axes.parts(place, dim)).product();
-        whole.div_ceil(parts as u64)
+        parts.bytes(value, place)
     }
 }
 
@@ -202,6 +230,9 @@ impl What {
 pub(super) struct Buffers {
     /// Of every value the bundles that read it, in order; none for what is not written.
     readers: Vec<Vec<u32>>,
+    /// The same for results of products that go to memory only if something is to be made of them again: what reads
+    /// them is computed with them.
+    passing: Vec<Vec<u32>>,
 }
 
 impl Buffers {
@@ -214,8 +245,11 @@ impl Buffers {
                 let kernels = schedule(program, &layout.anatomy);
                 for kernel in &kernels {
                     let Some(bundle) = bundles.of(kernel.op) else { continue };
-                    for &value in kernel.reads.iter().flat_map(|&read| &kernels[read].values) {
-                        readers[source(program, value).index()].push(bundle as u32);
+                    for read in kernel.reads.iter().map(|&read| &kernels[read]) {
+                        let other = if read.values.is_empty() { read.stands_for } else { None };
+                        for &value in read.values.iter().chain(&other) {
+                            readers[source(program, value).index()].push(bundle as u32);
+                        }
                     }
                 }
             }
@@ -227,11 +261,27 @@ impl Buffers {
                 }
             }
         }
-        for readers in &mut readers {
+        let mut passing: Vec<Vec<u32>> = vec![Vec::new(); program.values.len()];
+        for (number, bundle) in bundles.list.iter().enumerate() {
+            for &operand in bundle.ops.iter().flat_map(|&op| &program.ops[op].operands) {
+                let value = source(program, operand);
+                let is_product = bundles.maker(program, value).is_some_and(|maker| bundles.list[maker].is_heavy);
+                if is_product && readers[value.index()].is_empty() {
+                    passing[value.index()].push(number as u32);
+                }
+            }
+        }
+        for readers in readers.iter_mut().chain(&mut passing) {
             readers.sort_unstable();
             readers.dedup();
         }
-        Buffers { readers }
+        Buffers { readers, passing }
+    }
+
+    /// The bundles that read a value, be it from memory or not.
+    fn of(&self, value: ValueId) -> &[u32] {
+        let index = value.index();
+        if self.readers[index].is_empty() { &self.passing[index] } else { &self.readers[index] }
     }
 
     /// Whether anybody reads a value from memory.
@@ -241,22 +291,24 @@ impl Buffers {
 }
 
 /// When values are read.
-struct Finder<'f, 'a, 'p> {
-    scene: &'f Scene<'a, 'p>,
+struct Finder<'f> {
+    program: &'f Program,
+    time: &'f Time,
     bundles: &'f Bundles,
     classes: &'f Classes,
     buffers: &'f Buffers,
     /// Of every bundle, the first time that the backward pass reads something of its layer.
     layer_late: Vec<usize>,
+    loop_end: usize,
 }
 
-impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
+impl Finder<'_> {
     fn is_forward(&self, bundle: usize) -> bool {
         self.bundles.list[bundle].phase == Phase::Forward
     }
 
     fn results(&self, bundle: usize) -> impl Iterator<Item = (usize, usize, ValueId, OpId)> {
-        let program: &Program = self.scene.layout.program;
+        let program = self.program;
         let ops = self.bundles.list[bundle].ops.iter().enumerate();
         ops.flat_map(move |(place, &op)| {
             program.ops[op].results.iter().enumerate().map(move |(result, &value)| (place, result, value, op))
@@ -264,22 +316,16 @@ impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
     }
 
     fn late_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
-        self.buffers.readers[value.index()]
-            .iter()
-            .map(|&reader| reader as usize)
-            .filter(|&reader| !self.is_forward(reader))
+        self.buffers.of(value).iter().map(|&reader| reader as usize).filter(|&reader| !self.is_forward(reader))
     }
 
     fn early_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
-        self.buffers.readers[value.index()]
-            .iter()
-            .map(|&reader| reader as usize)
-            .filter(|&reader| self.is_forward(reader))
+        self.buffers.of(value).iter().map(|&reader| reader as usize).filter(|&reader| self.is_forward(reader))
     }
 
     fn find_layers(&mut self) {
         let mut first: std::collections::BTreeMap<(usize, usize), usize> = std::collections::BTreeMap::new();
-        let key = |finder: &Finder<'_, '_, '_>, bundle: usize| match finder.classes.places[bundle] {
+        let key = |finder: &Finder<'_>, bundle: usize| match finder.classes.places[bundle] {
             Some(place) => (place.stretch, place.layer),
             None => (usize::MAX, bundle),
         };
@@ -306,17 +352,26 @@ impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
     }
 
     fn life(&self, bundle: usize) -> Life {
-        let time = self.scene.time;
+        let time = self.time;
         let mut life = Life::default();
         let is_forward = self.is_forward(bundle);
         for (op, result, value, id) in self.results(bundle) {
-            let Some(&last) = self.buffers.readers[value.index()].last() else { continue };
+            let is_passing = !self.buffers.passing[value.index()].is_empty();
+            let Some(&last) = self.buffers.of(value).last() else { continue };
             let what = What::Result { op, result, value };
             let (end, made) = (last as usize + 1, bundle);
+            if !is_forward && is_passing {
+                continue;
+            }
+            let is_sum = time.trips(id) > 1 && !time.is_tiled(value);
             if !is_forward {
-                // A sum over trips is there in all of them.
-                let is_sum = time.trips(id) > 1 && !time.is_tiled(value);
-                life.always.push(Stay { what, start: if is_sum { 0 } else { made }, end });
+                let start = if is_sum { self.loop_end.min(end) } else { made };
+                life.always.push(Stay { what, start, end });
+                continue;
+            }
+            // What is made before the loop is there in all of it.
+            if time.microbatches > 1 && time.trips(id) == 1 {
+                life.always.push(Stay { what, start: 0, end: end.max(self.loop_end) });
                 continue;
             }
             let early_end = self.early_readers(value).max().map_or(made, |reader| reader) + 1;
@@ -324,11 +379,14 @@ impl<'f, 'a, 'p> Finder<'f, 'a, 'p> {
             let needed =
                 self.early_readers(value).map(|reader| self.layer_late[reader]).filter(|&late| late != usize::MAX);
             let Some(end) = late.map(|late| late + 1).max(needed.max().map(|late| late + 1)) else {
+                if is_passing {
+                    continue;
+                }
                 life.always.push(Stay { what, start: made, end: early_end });
                 continue;
             };
             let again = self.layer_late[bundle];
-            life.late.push(LateStay { what, made, early_end, again, end, is_read: late.is_some() });
+            life.late.push(LateStay { what, made, early_end, again, end, is_read: late.is_some(), is_passing });
         }
         life
     }

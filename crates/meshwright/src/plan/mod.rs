@@ -13,6 +13,7 @@ mod label;
 mod labels;
 mod lives;
 mod moves;
+mod parts;
 mod realize;
 mod recipe;
 mod record;
@@ -22,6 +23,7 @@ mod search;
 mod sketch;
 mod tape;
 mod time;
+mod work;
 
 pub use check::{Checked, check};
 pub use decision::{Decision, Keeping, RunnerUp};

@@ -98,6 +98,11 @@ impl Place {
         (0..axes).any(|axis| self.spot(axis) == PARTIAL)
     }
 
+    /// Whether every device has what it needs for another place.
+    pub(super) fn holds(self, other: Place, axes: usize) -> bool {
+        (0..axes).all(|axis| self.spot(axis) == 0 || self.spot(axis) == other.spot(axis))
+    }
+
     /// The same once its sums are finished.
     pub(super) fn finished(self, axes: usize) -> Place {
         (0..axes).filter(|&axis| self.spot(axis) == PARTIAL).fold(self, |place, axis| place.with(axis, 0))

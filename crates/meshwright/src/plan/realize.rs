@@ -86,7 +86,10 @@ impl Chosen<'_> {
             let class = self.bundles.of(op).map(|bundle| self.classes.of[bundle]);
             class.is_some_and(|class| self.labelled.labels[class].mode == Mode::Again)
         };
-        let is_passing = |op: OpId| !program.ops[op].results.iter().any(|&result| buffers.is_written(result));
+        let is_passing = |op: OpId| {
+            let is_heavy = self.bundles.of(op).is_some_and(|bundle| self.bundles.list[bundle].is_heavy);
+            !is_heavy && !program.ops[op].results.iter().any(|&result| buffers.is_written(result))
+        };
         for &op in program.body().ops.iter().filter(|&&op| is_chosen(op)) {
             groups.entry(layer(op)).or_default();
         }

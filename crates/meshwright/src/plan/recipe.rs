@@ -8,7 +8,9 @@ use super::bundle::source;
 use super::frames::batch;
 use super::time::MICROBATCHES;
 use crate::lower::{LocalProgram, Price, explain, lower_layout, measure};
-use crate::program::{ArgumentClass, Group, Id, Op, OpId, Phase, Program, Recomputation, Type, ValueId, recompute};
+use crate::program::{
+    Anatomy, ArgumentClass, Group, Id, Op, OpId, Phase, Program, Recomputation, Type, ValueId, recompute,
+};
 use crate::shard::{Axis, FactorId, Layout, Mesh, PieceSet, Pieces, Refusal, Rule, Sharding, Strategy, factor_name};
 use crate::tactics::{Feedback, Partitioned};
 
@@ -52,25 +54,36 @@ impl Recipe {
     /// The program that every device runs, and what its arguments are for. A recipe that does not fit the program is
     /// refused with the reason.
     pub fn lower(&self, program: &Program, price: Price<'_>) -> Result<(LocalProgram, Vec<ArgumentClass>), String> {
-        let mesh = self.check(program)?;
-        let (rewritten, origins) = self.rewrite(program);
-        let layout = self.lay_out(program, &rewritten, &origins, &mesh)?;
+        self.lower_on(&Layout::new(program, Mesh::default()), price)
+    }
+
+    /// The same for a program that lies on no mesh yet.
+    pub(super) fn lower_on(
+        &self,
+        base: &Layout<'_>,
+        price: Price<'_>,
+    ) -> Result<(LocalProgram, Vec<ArgumentClass>), String> {
+        let mesh = self.check(base.program, &base.anatomy)?;
+        let rewritten = self.rewrite(base);
+        let layout = self.lay_out(base, rewritten.as_ref(), mesh)?;
         let (_, local) = lower_layout(&layout, price)?;
         Ok((local, layout.anatomy.classes.clone()))
     }
 
     /// The same as what tactics come to, with the reasons of all reshards.
     pub fn partition(&self, program: &Program, price: Price<'_>) -> Result<Partitioned, String> {
-        let mesh = self.check(program)?;
-        let (rewritten, origins) = self.rewrite(program);
-        let layout = self.lay_out(program, &rewritten, &origins, &mesh)?;
+        let base = Layout::new(program, Mesh::default());
+        let mesh = self.check(program, &base.anatomy)?;
+        let rewritten = self.rewrite(&base);
+        let layout = self.lay_out(&base, rewritten.as_ref(), mesh)?;
         let (decided, local) = lower_layout(&layout, price)?;
         let explanations = explain(&decided, &local, &["plan"]);
         let anatomy = Arc::clone(&layout.anatomy);
         drop((decided, layout));
         let feedback =
             vec![Feedback { tactic: "plan".to_owned(), measures: measure(&local.program), notes: Vec::new() }];
-        Ok(Partitioned { program: rewritten, anatomy, local, feedback, conflicts: Vec::new(), explanations })
+        let program = rewritten.map_or_else(|| program.clone(), |rewritten| rewritten.program);
+        Ok(Partitioned { program, anatomy, local, feedback, conflicts: Vec::new(), explanations })
     }
 
     /// The mesh with the axis of microbatches, where there is one.
@@ -82,13 +95,12 @@ impl Recipe {
         Mesh::new(axes)
     }
 
-    /// The program with what is made again, and the op of the program planned that each of its ops is.
-    fn rewrite(&self, program: &Program) -> (Program, Vec<Option<OpId>>) {
+    /// The program with what is made again, if anything is.
+    fn rewrite(&self, base: &Layout<'_>) -> Option<Rewritten> {
         if self.again.is_empty() {
-            return (program.clone(), program.ops.ids().map(Some).collect());
+            return None;
         }
-        let anatomy = program.anatomy();
-        let is_late = |op: OpId| anatomy.phase(op) == Phase::Backward;
+        let is_late = |op: OpId| base.anatomy.phase(op) == Phase::Backward;
         let group = |again: &Again| Group {
             ops: again.ops.clone(),
             read: again.reads.iter().copied().collect(),
@@ -96,28 +108,33 @@ impl Recipe {
         };
         let groups = self.again.iter().map(group).collect();
         let recomputation = Recomputation { is_late: &is_late, groups, delayed: FxHashSet::default() };
-        let (again, first) = recompute(program, recomputation);
+        let (program, origins) = recompute(base.program, recomputation);
         if self.microbatches == 1 {
-            return (again, first);
+            return Some(Rewritten { program, origins });
         }
-        let (freed, second) = again.free_arguments_with_origins();
-        (freed, second.into_iter().map(|op| op.and_then(|op| first[op.index()])).collect())
+        let (freed, second) = program.free_arguments_with_origins();
+        let origins = second.into_iter().map(|op| op.and_then(|op| origins[op.index()])).collect();
+        Some(Rewritten { program: freed, origins })
     }
 
     /// Lays the rewritten program out. Axes of devices come first, and stay where they are whatever is cut in time.
     fn lay_out<'p>(
         &self,
-        planned: &Program,
-        program: &'p Program,
-        origins: &[Option<OpId>],
-        mesh: &Mesh,
+        base: &Layout<'p>,
+        rewritten: Option<&'p Rewritten>,
+        mesh: Mesh,
     ) -> Result<Layout<'p>, String> {
-        let mut layout = Layout::new(program, mesh.clone());
-        let mut recipes: Vec<Option<&OpRecipe>> = vec![None; planned.ops.len()];
+        let mut layout = match rewritten {
+            Some(rewritten) => Layout::new(&rewritten.program, mesh),
+            None => base.on(mesh),
+        };
+        let program = layout.program;
+        let mut recipes: Vec<Option<&OpRecipe>> = vec![None; base.program.ops.len()];
         self.ops.iter().for_each(|recipe| recipes[recipe.op.index()] = Some(recipe));
-        for (op, origin) in program.ops.ids().zip(origins) {
+        for op in program.ops.ids() {
+            let origin = rewritten.map_or(Some(op), |rewritten| rewritten.origins[op.index()]);
             let Some(recipe) = origin.and_then(|origin| recipes[origin.index()]) else { continue };
-            let strategy = recipe.strategy(layout.rule(op), mesh)?;
+            let strategy = recipe.strategy(layout.rule(op), &layout.mesh)?;
             layout.set_strategy(op, strategy);
             for (&value, lies) in program.ops[op].results.iter().zip(&recipe.results) {
                 layout.set_sharding(value, lies);
@@ -135,9 +152,11 @@ impl Recipe {
             }
         }
         if self.microbatches > 1 {
+            let mesh = &layout.mesh;
             let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
+            let time = mesh.axes.len() - 1;
             freeze(&mut layout, spatial);
-            crate::tactics::cut_batch(&mut layout, mesh.axes.len() - 1)?;
+            crate::tactics::cut_batch(&mut layout, time)?;
             if self.is_eager {
                 layout.eager = spatial;
             }
@@ -146,11 +165,11 @@ impl Recipe {
     }
 
     /// What is wrong with a recipe for a program, before anything is done with it. Gives the mesh with all axes.
-    fn check(&self, program: &Program) -> Result<Mesh, String> {
+    fn check(&self, program: &Program, anatomy: &Anatomy) -> Result<Mesh, String> {
         if let Some(axis) = self.mesh.axes.iter().find(|axis| axis.temporal) {
             return Err(format!("axis `{}` is in time, devices lie along none of those", axis.name));
         }
-        self.check_microbatches(program)?;
+        self.check_microbatches(program, anatomy)?;
         let arguments = &program.body().arguments;
         if self.arguments.len() != arguments.len() {
             return Err(format!("{} arguments are told, the program has {}", self.arguments.len(), arguments.len()));
@@ -172,26 +191,22 @@ impl Recipe {
             }
             recipe.check(program, &self.mesh)?;
         }
-        self.check_again(program, is_there)?;
+        self.check_again(program, anatomy, is_there)?;
         self.full_mesh()
     }
 
-    fn check_microbatches(&self, program: &Program) -> Result<(), String> {
+    fn check_microbatches(&self, program: &Program, anatomy: &Anatomy) -> Result<(), String> {
         if self.microbatches == 1 {
             return Ok(());
         }
-        let batch = batch(program, &program.anatomy().classes);
+        let batch = batch(program, &anatomy.classes);
         if self.microbatches == 0 || !batch.is_multiple_of(self.microbatches) {
             return Err(format!("a batch of {batch} is not cut into {} microbatches", self.microbatches));
         }
         Ok(())
     }
 
-    fn check_again(&self, program: &Program, is_there: impl Fn(OpId) -> bool) -> Result<(), String> {
-        if self.again.is_empty() {
-            return Ok(());
-        }
-        let anatomy = program.anatomy();
+    fn check_again(&self, program: &Program, anatomy: &Anatomy, is_there: impl Fn(OpId) -> bool) -> Result<(), String> {
         for again in &self.again {
             for (index, &op) in again.ops.iter().enumerate() {
                 if !is_there(op) {
@@ -210,6 +225,13 @@ impl Recipe {
         }
         Ok(())
     }
+}
+
+/// A program in which something is made again.
+struct Rewritten {
+    program: Program,
+    /// The op of the program planned that each op is.
+    origins: Vec<Option<OpId>>,
 }
 
 impl OpRecipe {

@@ -22,15 +22,17 @@ pub(super) struct Other {
     pub(super) over_bytes: u64,
 }
 
-/// What each class could do instead. Labels of classes are the first nodes of the problem, in order.
+/// What each class could do instead. Labels of classes are the first nodes of the problem, in order; what copies of
+/// values take until loops end stays.
 pub(super) fn contests(
-    task: &Task<'_, '_, '_>,
+    task: &Task<'_>,
     labels: &[Vec<Label>],
     problem: &Problem,
     assignment: &[u32],
+    copy_bytes: u64,
     limit_bytes: u64,
 ) -> Vec<Contest> {
-    let memory = Memory::new(task, labels, assignment);
+    let memory = Memory::new(task, labels, assignment, copy_bytes);
     let contest = |(class, standing): (usize, Standing)| {
         let mut others: Vec<Other> = Vec::new();
         for (alternative, more) in standing.others {
@@ -49,18 +51,19 @@ pub(super) fn contests(
 }
 
 /// What is in memory under a labelling.
-struct Memory<'m, 't, 's, 'p> {
-    task: &'m Task<'t, 's, 'p>,
+struct Memory<'m, 't> {
+    task: &'m Task<'t>,
     chosen: Vec<Label>,
     /// By how much that changes at each step.
     changes: Vec<i64>,
 }
 
-impl<'m, 't, 's, 'p> Memory<'m, 't, 's, 'p> {
-    fn new(task: &'m Task<'t, 's, 'p>, labels: &[Vec<Label>], assignment: &[u32]) -> Memory<'m, 't, 's, 'p> {
+impl<'m, 't> Memory<'m, 't> {
+    fn new(task: &'m Task<'t>, labels: &[Vec<Label>], assignment: &[u32], copy_bytes: u64) -> Memory<'m, 't> {
         let chosen = labels.iter().zip(assignment).map(|(labels, &chosen)| labels[chosen as usize]).collect();
-        let mut memory = Memory { task, chosen, changes: Vec::new() };
-        memory.changes = vec![0; task.lives.steps + 1];
+        let mut memory = Memory { task, chosen, changes: vec![0; task.lives.steps + 1] };
+        memory.changes[0] += copy_bytes as i64;
+        memory.changes[task.lives.loop_end] -= copy_bytes as i64;
         for class in 0..labels.len() {
             let own = memory.changes_of(class, memory.chosen[class]);
             memory.changes.iter_mut().zip(own).for_each(|(sum, change)| *sum += change);
@@ -69,9 +72,9 @@ impl<'m, 't, 's, 'p> Memory<'m, 't, 's, 'p> {
     }
 
     fn changes_of(&self, class: usize, label: Label) -> Vec<i64> {
-        let Task { scene, lives, choices, .. } = self.task;
+        let Task { parts, lives, choices, .. } = self.task;
         let mut changes = vec![0; lives.steps + 1];
-        lives.add(scene, class, &choices[class][label.choice], label.mode, &mut changes);
+        lives.add(parts, class, &choices[class][label.choice], label.mode, &mut changes);
         changes
     }
 

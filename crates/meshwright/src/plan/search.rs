@@ -68,9 +68,9 @@ pub enum Refusal {
 /// So many frames are lowered and simulated at most.
 const MOST_SIMULATED: usize = 6;
 /// So often is a frame labelled again with what its simulation told.
-const MOST_ROUNDS: usize = 5;
+const MOST_ROUNDS: usize = 3;
 /// Those whose labelling is worse than the best by more than this factor are not simulated.
-const MOST_WORSE: f64 = 1.25;
+const MOST_WORSE: f64 = 1.1;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -80,6 +80,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let runner = Runner { cluster, device: cluster.device(0), engine };
     let ground = Ground::new(program, runner).map_err(Refusal::Unplannable)?;
     let mut ranked = rank(request, &ground)?;
+    drop_refined(&mut ranked);
     ranked.sort_by(|left, right| left.labelled.seconds.total_cmp(&right.labelled.seconds));
     let Some(best) = ranked.first().map(|ranked| ranked.labelled.seconds) else {
         return Err(Refusal::TooLarge { least_bytes: None });
@@ -112,6 +113,23 @@ impl Request<'_> {
         outcome.peak_bytes <= self.limit_bytes
     }
 }
+
+/// Drops meshes that are no better than one of fewer axes: they do the same by more names.
+fn drop_refined(ranked: &mut Vec<Ranked<'_>>) {
+    let kind = |ranked: &Ranked<'_>| {
+        let Frame { mesh, microbatches, is_eager, .. } = &ranked.sketch.frame;
+        (*microbatches, *is_eager, mesh.axes.len(), ranked.labelled.seconds)
+    };
+    let kinds: Vec<_> = ranked.iter().map(kind).collect();
+    ranked.retain(|ranked| {
+        let (microbatches, is_eager, axes, seconds) = kind(ranked);
+        let is_as_good = |other: &(usize, bool, usize, f64)| other.2 < axes && other.3 <= seconds * (1.0 + ALIKE);
+        !kinds.iter().any(|other| (other.0, other.1) == (microbatches, is_eager) && is_as_good(other))
+    });
+}
+
+/// Labellings whose times differ by less than this share are taken for the same.
+const ALIKE: f64 = 1e-3;
 
 /// The best mesh for every number of microbatches first: labellings of frames alike are closer to each other than to
 /// the truth.
@@ -197,7 +215,7 @@ impl<'g> Ranked<'g> {
 }
 
 /// What is hidden behind computing before any simulation has told.
-const FIRST_EXPOSURE: Exposure = Exposure { weights: 0.3, gradients: 0.3 };
+const FIRST_EXPOSURE: Exposure = Exposure(0.3);
 
 /// Labels all frames, roughly.
 fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<'g>>, Refusal> {
@@ -218,8 +236,9 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<
     let limit_bytes = (limit / (1.0 + engine.fragmentation)) as u64;
     let tried = in_parallel(meshes, |mesh| {
         let mut ranked: Vec<Ranked<'g>> = Vec::new();
+        let mut best = f64::INFINITY;
         for &microbatches in &counts {
-            let mut fits_easily = false;
+            let (mut fits_easily, mut seconds) = (false, f64::INFINITY);
             for is_eager in [false, true] {
                 if is_eager && microbatches == 1 {
                     continue;
@@ -228,20 +247,22 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<
                 let sketch = Sketch::new(ground, frame).ok();
                 let Some(next) = sketch.and_then(|sketch| Ranked::new(sketch, limit_bytes)) else { continue };
                 fits_easily |= !next.labelled.is_bound;
+                seconds = seconds.min(next.labelled.seconds);
                 ranked.push(next);
             }
-            // More microbatches would only be slower.
-            if fits_easily {
+            // More microbatches save memory, which is not needed, and hide more, which soon ends.
+            if fits_easily && seconds > best {
                 break;
             }
+            best = best.min(seconds);
         }
         ranked
     });
     Ok(tried.into_iter().flatten().collect())
 }
 
-/// Labels a frame again and again: with the limit that its memory in truth asks for, and below, where more is made
-/// again than must be, since what is made again together runs faster than the labelling knows.
+/// Labels a frame again with what its simulation told: how much its memory in truth asks for, and how much of what is
+/// moved is hidden.
 fn refine(request: &Request<'_>, ranked: Ranked<'_>) -> Vec<(Frame, Outcome)> {
     let Ranked { sketch, labelled, mut limit_bytes } = ranked;
     let mut outcomes: Vec<Outcome> = Vec::new();
@@ -250,19 +271,15 @@ fn refine(request: &Request<'_>, ranked: Ranked<'_>) -> Vec<(Frame, Outcome)> {
         if outcomes.iter().any(|outcome| outcome.labelled.labels == labelled.labels) {
             break;
         }
-        let (labelled_peak, is_bound) = (labelled.peak_bytes, labelled.is_bound);
+        let labelled_peak = labelled.peak_bytes;
         let Ok(outcome) = sketch.realize(labelled) else { break };
         let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
         let exposure = exposed(&outcome);
         outcomes.push(outcome);
-        limit_bytes = if peak > limit {
+        if peak > limit {
             // As much less as there is too much.
-            labelled_peak.min(limit_bytes).saturating_sub((peak - limit).max(limit_bytes / 64))
-        } else if is_bound {
-            labelled_peak * 7 / 8
-        } else {
-            limit_bytes
-        };
+            limit_bytes = labelled_peak.min(limit_bytes).saturating_sub((peak - limit).max(limit_bytes / 64));
+        }
         if outcomes.len() < MOST_ROUNDS {
             next = sketch.label(limit_bytes, exposure);
         }
@@ -270,12 +287,11 @@ fn refine(request: &Request<'_>, ranked: Ranked<'_>) -> Vec<(Frame, Outcome)> {
     outcomes.into_iter().map(|outcome| (sketch.frame.clone(), outcome)).collect()
 }
 
-/// What a simulation tells about how much is hidden.
+/// What a simulation tells about how much of what could be hidden is not.
 fn exposed(outcome: &Outcome) -> Exposure {
-    let stage = &outcome.timeline.stages[0];
-    let share = stage.exposed_seconds / stage.communication_seconds.max(1e-9);
-    let share = share.clamp(0.05, 1.0);
-    Exposure { weights: share, gradients: share }
+    let Labelled { waiting_seconds, hideable_seconds, .. } = outcome.labelled;
+    let exposed = outcome.timeline.stages[0].exposed_seconds - waiting_seconds;
+    Exposure((exposed / hideable_seconds.max(1e-9)).clamp(0.05, 1.0))
 }
 
 /// Does something with each of a list on two threads; gives what comes of it in the order of the list.

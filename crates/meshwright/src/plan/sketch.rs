@@ -2,15 +2,17 @@
 
 use super::alike::Classes;
 use super::bundle::Bundles;
-use super::choices::{Choice, Scene, Worker};
+use super::choices::{Choice, Scene};
 use super::decision::{Decision, decisions};
 use super::graph::Graph;
 use super::label::{Exposure, Labelled, Task, all_choices, label};
 use super::lives::{Buffers, Lives};
 use super::moves::{Axes, MOST_DIMS, Moves};
+use super::parts::Parts;
 use super::realize::Chosen;
 use super::recipe::Recipe;
 use super::time::{MOST_FACTORS, Time};
+use super::work::{Work, Worker};
 use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program, is_heavy};
 use crate::shard::{Layout, Mesh};
@@ -19,7 +21,10 @@ use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
 /// What all sketches of a program share.
 pub(super) struct Ground<'g> {
     pub(super) program: &'g Program,
+    /// The program on no mesh.
+    pub(super) base: Layout<'g>,
     pub(super) runner: Runner<'g>,
+    pub(super) work: Work,
     pub(super) bundles: Bundles,
     pub(super) buffers: Buffers,
     /// What the arguments are for.
@@ -28,7 +33,7 @@ pub(super) struct Ground<'g> {
 
 impl<'g> Ground<'g> {
     pub(super) fn new(program: &'g Program, runner: Runner<'g>) -> Result<Ground<'g>, String> {
-        let layout = Layout::new(program, Mesh::new(Vec::new())?);
+        let layout = Layout::new(program, Mesh::default());
         if let Some((value, _)) = program.values.iter().find(|(_, value)| value.ty.rank() > MOST_DIMS) {
             return Err(format!("{value} has more than {MOST_DIMS} dimensions, which no plan can be made for"));
         }
@@ -38,7 +43,7 @@ impl<'g> Ground<'g> {
         let bundles = Bundles::new(&layout);
         let buffers = Buffers::new(&layout, &bundles, runner.engine.memory_model);
         let arguments = layout.anatomy.classes.clone();
-        Ok(Ground { program, runner, bundles, buffers, arguments })
+        Ok(Ground { program, work: Work::new(program), base: layout, runner, bundles, buffers, arguments })
     }
 }
 
@@ -62,6 +67,7 @@ pub(super) struct Sketch<'g> {
     pub(super) classes: Classes,
     pub(super) graph: Graph,
     pub(super) choices: Vec<Vec<Choice>>,
+    pub(super) lives: Lives,
 }
 
 /// What was decided, and what comes of it.
@@ -79,14 +85,17 @@ pub(super) struct Outcome {
 impl<'g> Sketch<'g> {
     pub(super) fn new(ground: &'g Ground<'g>, frame: Frame) -> Result<Sketch<'g>, String> {
         let axes = Axes::new(&frame.mesh);
-        let time = Time::new(ground.program, frame.microbatches)?;
-        let layout = Layout::new(ground.program, frame.mesh.clone());
+        let time = Time::new(&ground.base, frame.microbatches)?;
+        let layout = ground.base.on(frame.mesh.clone());
         let classes = Classes::new(&layout, &ground.bundles, frame.runs);
         let graph = Graph::new(&layout, &ground.bundles, &classes, &time, frame.is_eager);
-        let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Vec::new() };
+        let lives = Lives::new(ground, &time, &classes, &graph);
+        let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Vec::new(), lives };
         let price = sketch.price();
         let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, &price);
-        let mut scene = sketch.scene(layout);
+        let Runner { device, engine, .. } = ground.runner;
+        let worker = Worker { device, engine };
+        let mut scene = Scene { layout, parts: sketch.parts(), work: &ground.work, worker };
         let choices = all_choices(&mut scene, &mut moves, &ground.bundles, &sketch.classes);
         drop((scene, moves));
         sketch.choices = choices;
@@ -98,23 +107,20 @@ impl<'g> Sketch<'g> {
         move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement)
     }
 
-    fn scene<'s>(&'s self, layout: Layout<'g>) -> Scene<'s, 'g> {
-        let Runner { device, engine, .. } = self.ground.runner;
-        Scene::new(layout, &self.axes, &self.time, &self.ground.bundles, Worker { device, engine })
+    fn parts(&self) -> Parts<'_> {
+        Parts { program: self.ground.program, axes: &self.axes, time: &self.time }
     }
 
     /// The cheapest labels under a limit, as far as the labelling knows.
     pub(super) fn label(&self, limit_bytes: u64, exposure: Exposure) -> Option<Labelled> {
-        let scene = self.scene(Layout::new(self.ground.program, self.frame.mesh.clone()));
-        let lives = Lives::new(&scene, &self.ground.bundles, &self.classes, &self.graph, &self.ground.buffers);
         let price = self.price();
         let mut moves = Moves::new(&self.frame.mesh, &self.axes, &price);
         let task = Task {
-            scene: &scene,
+            parts: self.parts(),
             classes: &self.classes,
             graph: &self.graph,
             choices: &self.choices,
-            lives: &lives,
+            lives: &self.lives,
             exposure,
             may_recompute: true,
         };
@@ -133,7 +139,7 @@ impl<'g> Sketch<'g> {
             axes: &self.axes,
         };
         let recipe = chosen.recipe(program, buffers, &self.frame);
-        let (local, classes) = recipe.lower(program, &self.price())?;
+        let (local, classes) = recipe.lower_on(&self.ground.base, &self.price())?;
         let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
         let timeline = simulate(&prepared, runner.cluster, runner.engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;

@@ -1,7 +1,7 @@
 //! Microbatches: what runs in every trip of a loop over them, and on how much.
 
 use super::moves::{Axes, Place};
-use crate::program::{Id, OpId, Program, Type, ValueId};
+use crate::program::{Id, OpId, Type, ValueId};
 use crate::shard::{Axis, Layout, Mesh};
 
 /// The name of the axis in time that microbatches lie along.
@@ -22,14 +22,15 @@ pub(super) struct Time {
 
 impl Time {
     /// The inputs are cut along their first dimension, and all that follows from it.
-    pub(super) fn new(program: &Program, microbatches: usize) -> Result<Time, String> {
+    pub(super) fn new(base: &Layout<'_>, microbatches: usize) -> Result<Time, String> {
+        let program = base.program;
         let mut time =
             Time { microbatches, tiles: vec![None; program.values.len()], factors: vec![0; program.ops.len()] };
         if microbatches == 1 {
             return Ok(time);
         }
         let axis = Axis { name: MICROBATCHES.to_owned(), size: microbatches, temporal: true };
-        let mut layout = Layout::new(program, Mesh::new(vec![axis])?);
+        let mut layout = base.on(Mesh::new(vec![axis])?);
         crate::tactics::cut_batch(&mut layout, 0)?;
         for value in program.values.ids() {
             let dims = &layout.sharding(value).dims;

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::fuse::fuse;
 use super::fused::{Assignment, Order, breadth_first, without_aliases};
+use super::graph::{Graph, Kind, Node};
 use super::make::graph;
 use crate::program::{Anatomy, OpId, Phase, Program, ValueId};
 
@@ -15,6 +16,8 @@ pub(crate) struct ScheduledKernel {
     pub(crate) phase: Phase,
     /// What is written, where it is a value of the program: the results of an op.
     pub(crate) values: Vec<ValueId>,
+    /// Where there are none, the value that it writes in another shape or order.
+    pub(crate) stands_for: Option<ValueId>,
     /// The steps that write what is read. Arguments are always there.
     pub(crate) reads: Vec<usize>,
     /// Of the buffer that is written, 0 for results of the program.
@@ -55,6 +58,7 @@ pub(crate) fn schedule(program: &Program, anatomy: &Anatomy) -> Vec<ScheduledKer
             }
         }
     }
+    let forms = forms(program, &graph);
     let mut scheduled = Vec::with_capacity(order.len());
     for (step, ((&index, room), written)) in order.iter().zip(rooms).zip(assignment.steps()).enumerate() {
         let kernel = &kernels[index];
@@ -62,6 +66,7 @@ pub(crate) fn schedule(program: &Program, anatomy: &Anatomy) -> Vec<ScheduledKer
         scheduled.push(ScheduledKernel {
             op: written.op,
             phase: written.phase,
+            stands_for: forms[kernel.root],
             values: std::mem::take(&mut values[step]),
             reads: kernel.reads.iter().filter_map(|read| steps.get(read).copied()).collect(),
             bytes: own,
@@ -71,4 +76,29 @@ pub(crate) fn schedule(program: &Program, anatomy: &Anatomy) -> Vec<ScheduledKer
         });
     }
     scheduled
+}
+
+/// For every node the value of the program that has its elements, be it in another shape or order.
+fn forms(program: &Program, graph: &Graph) -> Vec<Option<ValueId>> {
+    let mut forms: Vec<Option<ValueId>> = vec![None; graph.nodes.len()];
+    for &value in program.body().ops.iter().flat_map(|&op| &program.ops[op].results) {
+        if let Some(&node) = graph.values.get(&value) {
+            forms[node] = forms[node].or(Some(value));
+        }
+    }
+    let only_operand = |node: &Node| match node.operands[..] {
+        [operand] if graph.nodes[operand].bytes == node.bytes => Some(operand),
+        _ => None,
+    };
+    for (index, node) in graph.nodes.iter().enumerate().rev() {
+        if let (Kind::Reshape, Some(operand)) = (node.kind, only_operand(node)) {
+            forms[operand] = forms[operand].or(forms[index]);
+        }
+    }
+    for (index, node) in graph.nodes.iter().enumerate() {
+        if let (None, Some(operand)) = (forms[index], only_operand(node)) {
+            forms[index] = forms[operand];
+        }
+    }
+    forms
 }

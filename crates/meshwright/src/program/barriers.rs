@@ -18,8 +18,7 @@ impl Program {
         if !self.body().ops.iter().any(is_held) {
             return (self.clone(), self.ops.ids().map(Some).collect());
         }
-        let mut is_argument = vec![false; self.values.len()];
-        self.body().arguments.iter().for_each(|argument| is_argument[argument.index()] = true);
+        let is_argument = self.arguments_seen_otherwise();
         let mut copier = Copier::new(self);
         let body = copier.new.body;
         copier.copy_arguments(self.body, body);
@@ -48,6 +47,20 @@ impl Program {
         let (compact, second) = freed.compact_with_origins();
         let origins = second.into_iter().map(|op| op.and_then(|op| first[op.index()])).collect();
         (compact, origins)
+    }
+
+    /// For every value whether it is an argument, perhaps of another type or shape.
+    fn arguments_seen_otherwise(&self) -> Vec<bool> {
+        let mut is_argument = vec![false; self.values.len()];
+        self.body().arguments.iter().for_each(|argument| is_argument[argument.index()] = true);
+        for &op in &self.body().ops {
+            let operation = &self.ops[op];
+            let arranges = matches!(operation.op, Op::Convert { .. } | Op::Reshape { .. } | Op::Transpose { .. });
+            if arranges && operation.operands.iter().all(|operand| is_argument[operand.index()]) {
+                operation.results.iter().for_each(|result| is_argument[result.index()] = true);
+            }
+        }
+        is_argument
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Copier, Op, OpId, Program, RegionId, Type, ValueId};
+use super::{Copier, Id, Op, OpId, Program, RegionId, Type, ValueId};
 
 /// What is computed again at one time, and read by late ops from then on.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,8 @@ pub(crate) fn recompute(program: &Program, recomputation: Recomputation<'_>) -> 
     let mut copier = Copier::new(program);
     let body = copier.new.body;
     let (waiting, values) = (FxHashMap::default(), FxHashMap::default());
-    let mut again = Again { is_late, delayed, groups: Vec::new(), waiting, values };
+    let is_constant = constants(program);
+    let mut again = Again { is_late, delayed, groups: Vec::new(), waiting, values, is_constant };
     groups.into_iter().for_each(|group| again.add(group));
     copier.copy_arguments(program.body, body);
     for &op in &program.body().ops {
@@ -58,6 +59,7 @@ struct Again<'a> {
     /// The group that makes a value again.
     waiting: FxHashMap<ValueId, usize>,
     values: FxHashMap<ValueId, ValueId>,
+    is_constant: Vec<bool>,
 }
 
 impl Again<'_> {
@@ -107,7 +109,7 @@ impl Again<'_> {
     }
 
     fn recompute(&mut self, copier: &mut Copier<'_>, ops: &[OpId], group: &Group, reader: OpId, to: RegionId) {
-        let inputs = inputs(copier.old, ops);
+        let inputs = self.inputs(copier.old, ops);
         self.make(copier, &inputs, reader, to);
         let latest: Vec<ValueId> = inputs.iter().map(|&value| self.latest(copier, value)).collect();
         let fenced = self.fence(copier, &latest, reader, group.after, to);
@@ -121,6 +123,22 @@ impl Again<'_> {
             }
             copier.set_value(value, first);
         }
+    }
+
+    /// What ops read that must come through a barrier, or engines would see that nothing is new. Constants cost
+    /// nothing. Arguments are there anyway, and need no barrier unless an op reads nothing else.
+    fn inputs(&self, program: &Program, ops: &[OpId]) -> Vec<ValueId> {
+        let made: FxHashSet<ValueId> = results(program, ops).collect();
+        let is_argument = |value: &ValueId| program.producer(*value).is_none();
+        let mut inputs = BTreeSet::new();
+        for &op in ops {
+            let mut reads = program.outer_reads(op);
+            reads.retain(|value| !self.is_constant[value.index()]);
+            let all_arguments = reads.iter().all(is_argument);
+            let is_input = |value: &ValueId| !made.contains(value) && (all_arguments || !is_argument(value));
+            inputs.extend(reads.into_iter().filter(is_input));
+        }
+        inputs.into_iter().collect()
     }
 
     /// Lets values through together with a gradient that the reader waits for, so that nothing is
@@ -165,19 +183,14 @@ fn results(program: &Program, ops: &[OpId]) -> impl Iterator<Item = ValueId> {
     ops.iter().flat_map(|&op| program.ops[op].results.iter().copied())
 }
 
-/// What ops read that must come through a barrier, or engines would see that nothing is new. Constants cost
-/// nothing. Arguments are there anyway, and need no barrier unless an op reads nothing else.
-fn inputs(program: &Program, ops: &[OpId]) -> Vec<ValueId> {
-    let made: FxHashSet<ValueId> = results(program, ops).collect();
-    let is_constant = |value: &ValueId| program.producer(*value).is_some_and(|op| program.ops[op].operands.is_empty());
-    let is_argument = |value: &ValueId| program.producer(*value).is_none();
-    let mut inputs = BTreeSet::new();
-    for &op in ops {
-        let mut reads = program.outer_reads(op);
-        reads.retain(|value| !is_constant(value));
-        let all_arguments = reads.iter().all(is_argument);
-        inputs
-            .extend(reads.into_iter().filter(|value| !made.contains(value) && (all_arguments || !is_argument(value))));
+/// For every value whether it is made of constants alone.
+fn constants(program: &Program) -> Vec<bool> {
+    let mut is_constant = vec![false; program.values.len()];
+    for &op in &program.body().ops {
+        let operation = &program.ops[op];
+        if program.outer_reads(op).iter().all(|read| is_constant[read.index()]) {
+            operation.results.iter().for_each(|result| is_constant[result.index()] = true);
+        }
     }
-    inputs.into_iter().collect()
+    is_constant
 }

@@ -74,25 +74,51 @@ impl<'p> Layout<'p> {
             rules[op.index()] = rule(program, op);
         }
         let representatives = representatives(program, &order);
-        Layout {
+        let layout = Layout {
             program,
-            mesh,
+            mesh: Mesh::default(),
             anatomy: Arc::new(program.anatomy()),
-            strategies: rules.iter().map(Strategy::whole).collect(),
-            shardings: program.values.iter().map(|(_, value)| Sharding::whole(value.ty.rank())).collect(),
             users: Arc::new(Users::new(program, &order, &representatives)),
             free: Arc::new(free_values(program, &order)),
-            blocked: vec![PieceSet::default(); program.values.len()],
-            blocked_ops: vec![PieceSet::default(); program.ops.len()],
-            blocked_factors: FxHashMap::default(),
-            carried: vec![None; program.ops.len()],
-            eager: PieceSet::default(),
-            causes: vec![SmallVec::new(); program.values.len()],
-            dirty: vec![false; program.ops.len()],
-            tactic: 0,
             representatives: Arc::new(representatives),
             rules: Arc::new(rules),
             order: Arc::new(order),
+            strategies: Vec::new(),
+            shardings: Vec::new(),
+            blocked: Vec::new(),
+            blocked_ops: Vec::new(),
+            blocked_factors: FxHashMap::default(),
+            carried: Vec::new(),
+            eager: PieceSet::default(),
+            causes: Vec::new(),
+            tactic: 0,
+            dirty: Vec::new(),
+        };
+        layout.on(mesh)
+    }
+
+    /// The same program on another mesh, everything whole.
+    pub(crate) fn on(&self, mesh: Mesh) -> Layout<'p> {
+        let program = self.program;
+        Layout {
+            program,
+            mesh,
+            anatomy: self.anatomy.clone(),
+            order: self.order.clone(),
+            rules: self.rules.clone(),
+            strategies: self.rules.iter().map(Strategy::whole).collect(),
+            shardings: program.values.iter().map(|(_, value)| Sharding::whole(value.ty.rank())).collect(),
+            representatives: self.representatives.clone(),
+            free: self.free.clone(),
+            blocked: vec![PieceSet::default(); program.values.len()],
+            blocked_ops: vec![PieceSet::default(); program.ops.len()],
+            blocked_factors: FxHashMap::default(),
+            users: self.users.clone(),
+            carried: vec![None; program.ops.len()],
+            eager: PieceSet::default(),
+            causes: vec![SmallVec::new(); program.values.len()],
+            tactic: 0,
+            dirty: vec![false; program.ops.len()],
         }
     }
 

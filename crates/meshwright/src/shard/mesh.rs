@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// Every axis is made of *pieces*, one per prime factor of its size, the most significant first; an
 /// axis in time is one piece. A sharding is written in pieces, so a part of an axis (Shardy's sub-axis) is nothing special: it is
 /// some of the pieces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mesh {
     pub axes: Vec<Axis>,
     pieces: Vec<PieceInfo>,

@@ -32,7 +32,7 @@ pub fn kernel_flops(kernel: &Kernel) -> f64 {
 }
 
 /// A kernel that reads and writes so many bytes and computes little.
-pub(super) fn chain_seconds(device: &Device, bytes: f64) -> f64 {
+pub(crate) fn chain_seconds(device: &Device, bytes: f64) -> f64 {
     moving_seconds(device, bytes) + device.launch_seconds
 }
 

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::products::{Product, products};
 use crate::cluster::Collective;
-use crate::program::{Id, Op, OpId, Program, RegionId, ValueId};
+use crate::program::{Definition, Id, Op, OpId, Program, RegionId, ValueId};
 
 /// What runs in one go.
 #[derive(Clone, Debug)]
@@ -57,10 +57,30 @@ pub struct AttentionTask {
 
 /// The kernels of a program in the order of its ops.
 pub fn kernels(program: &Program) -> Vec<Kernel> {
+    region_kernels(program, program.body).0
+}
+
+/// The kernels, and who of their ops reads and writes how much.
+pub(crate) fn traffic(program: &Program) -> (Vec<Kernel>, Vec<Touch>) {
     region_kernels(program, program.body)
 }
 
-fn region_kernels(program: &Program, region: RegionId) -> Vec<Kernel> {
+/// A value that a kernel reads or writes, by the op that does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Touch {
+    pub(crate) op: OpId,
+    pub(crate) end: End,
+    pub(crate) bytes: usize,
+}
+
+/// Which value of an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum End {
+    Operand(u32),
+    Result(u32),
+}
+
+fn region_kernels(program: &Program, region: RegionId) -> (Vec<Kernel>, Vec<Touch>) {
     let mut grouping = Grouping {
         program,
         kernels: Vec::new(),
@@ -84,8 +104,18 @@ struct Grouping<'p> {
     /// For each value that is a view, the one that it is a view of.
     sources: Vec<Option<ValueId>>,
     makers: Vec<Option<u32>>,
-    /// Kernel, value, and how many bytes of it are read.
-    reads: Vec<(u32, ValueId, usize)>,
+    reads: Vec<Read>,
+}
+
+/// Some bytes of a value that a kernel reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Read {
+    kernel: u32,
+    value: ValueId,
+    bytes: usize,
+    /// The op for which it does, and the number of the operand.
+    op: OpId,
+    operand: u32,
 }
 
 /// How an op runs.
@@ -149,7 +179,7 @@ impl Grouping<'_> {
             let source = self.source(value);
             if self.makers[source.index()] != Some(kernel) {
                 let bytes = read_bytes(self.program, op, index).min(self.program.ty(source).bytes());
-                self.reads.push((kernel, source, bytes));
+                self.reads.push(Read { kernel, value: source, bytes, op, operand: index as u32 });
             }
         }
         for result in &operation.results {
@@ -158,7 +188,7 @@ impl Grouping<'_> {
     }
 
     /// Adds up what is read and written: a value is written where another kernel reads it.
-    fn finish(mut self, results: &[ValueId]) -> Vec<Kernel> {
+    fn finish(mut self, results: &[ValueId]) -> (Vec<Kernel>, Vec<Touch>) {
         self.merge_chains(results);
         self.read_origins();
         self.reads.sort_unstable();
@@ -166,29 +196,35 @@ impl Grouping<'_> {
         for result in results {
             is_written[self.source(*result).index()] = true;
         }
+        let mut touches = Vec::with_capacity(2 * self.reads.len());
         for index in 0..self.reads.len() {
-            let (kernel, value, bytes) = self.reads[index];
+            let Read { kernel, value, bytes, op, operand } = self.reads[index];
             // Of several reads of a value by a kernel the last is the largest.
-            let is_last = self.reads.get(index + 1).is_none_or(|next| (next.0, next.1) != (kernel, value));
+            let is_last = self.reads.get(index + 1).is_none_or(|next| (next.kernel, next.value) != (kernel, value));
             if !is_last || self.is_free(value) {
                 continue;
             }
             is_written[value.index()] = true;
             self.kernels[kernel as usize].bytes += bytes as f64;
+            touches.push(Touch { op, end: End::Operand(operand), bytes });
             if let Some(maker) = self.makers[value.index()] {
                 self.kernels[kernel as usize].after.push(maker);
             }
         }
         for (value, maker) in self.program.values.ids().zip(&self.makers) {
             if let (Some(maker), true) = (maker, is_written[value.index()]) {
-                self.kernels[*maker as usize].bytes += written_bytes(self.program, value) as f64;
+                let bytes = written_bytes(self.program, value);
+                self.kernels[*maker as usize].bytes += bytes as f64;
+                if let Definition::Result { op, index } = self.program.values[value].definition {
+                    touches.push(Touch { op, end: End::Result(index), bytes });
+                }
             }
         }
         for kernel in &mut self.kernels {
             kernel.after.sort_unstable();
             kernel.after.dedup();
         }
-        self.kernels
+        (self.kernels, touches)
     }
 
     /// A chain that only one other chain reads runs as part of that: nothing can stand between them.
@@ -200,9 +236,9 @@ impl Grouping<'_> {
                 readers[maker as usize] = Readers::Several;
             }
         }
-        for &(reader, value, _) in &self.reads {
-            if let Some(maker) = self.makers[value.index()] {
-                readers[maker as usize].add(reader);
+        for read in &self.reads {
+            if let Some(maker) = self.makers[read.value.index()] {
+                readers[maker as usize].add(read.kernel);
             }
         }
         // Readers come later, so that their own place is known first.
@@ -223,9 +259,9 @@ impl Grouping<'_> {
         }
         let number = |kernel: u32| numbers[becomes[kernel as usize] as usize];
         self.makers.iter_mut().flatten().for_each(|maker| *maker = number(*maker));
-        self.reads.iter_mut().for_each(|read| read.0 = number(read.0));
+        self.reads.iter_mut().for_each(|read| read.kernel = number(read.kernel));
         let makers = &self.makers;
-        self.reads.retain(|&(reader, value, _)| makers[value.index()] != Some(reader));
+        self.reads.retain(|read| makers[read.value.index()] != Some(read.kernel));
         let stays: Vec<bool> = (0..count).map(|kernel| becomes[kernel] == kernel as u32).collect();
         let (mut keep_kernel, mut keep_flag) = (stays.iter(), stays.iter());
         self.kernels.retain(|_| keep_kernel.next() == Some(&true));
@@ -236,33 +272,35 @@ impl Grouping<'_> {
     fn read_origins(&mut self) {
         self.reads.sort_unstable();
         let reads = std::mem::take(&mut self.reads);
-        for of_kernel in reads.chunk_by(|left, right| left.0 == right.0) {
-            let kernel = of_kernel[0].0;
+        for of_kernel in reads.chunk_by(|left, right| left.kernel == right.kernel) {
+            let kernel = of_kernel[0].kernel;
             let makers_chain =
                 |value: ValueId| self.makers[value.index()].filter(|&maker| self.is_chain[maker as usize]);
-            let mut made: Vec<(u32, ValueId, usize)> = Vec::new();
-            for &(_, value, bytes) in of_kernel {
-                match makers_chain(value).filter(|_| self.is_chain[kernel as usize]) {
-                    Some(maker) => made.push((maker, value, bytes)),
-                    None => self.reads.push((kernel, value, bytes)),
+            let mut made: Vec<(u32, Read)> = Vec::new();
+            for &read in of_kernel {
+                match makers_chain(read.value).filter(|_| self.is_chain[kernel as usize]) {
+                    Some(maker) => made.push((maker, read)),
+                    None => self.reads.push(read),
                 }
             }
             made.sort_unstable();
             for from_chain in made.chunk_by(|left, right| left.0 == right.0) {
-                let direct: usize = from_chain.iter().map(|read| read.2).sum();
+                let direct: usize = from_chain.iter().map(|(_, read)| read.bytes).sum();
                 let mut origins = Vec::new();
-                for &(maker, value, _) in from_chain {
-                    self.origins(maker, value, &mut origins);
+                for &(maker, read) in from_chain {
+                    self.origins(maker, read.value, &mut origins);
                 }
                 origins.sort_unstable();
                 origins.dedup();
-                let is_read = |value: &ValueId| of_kernel.iter().any(|read| read.1 == *value);
+                let is_read = |value: &ValueId| of_kernel.iter().any(|read| read.value == *value);
                 let bytes = |value: &ValueId| self.program.ty(*value).bytes();
                 let again: usize = origins.iter().filter(|value| !is_read(value)).map(bytes).sum();
                 if again < direct {
-                    self.reads.extend(origins.iter().map(|value| (kernel, *value, bytes(value))));
+                    let first = from_chain[0].1;
+                    let origin = |value: &ValueId| Read { value: *value, bytes: bytes(value), ..first };
+                    self.reads.extend(origins.iter().map(origin));
                 } else {
-                    self.reads.extend(from_chain.iter().map(|&(_, value, bytes)| (kernel, value, bytes)));
+                    self.reads.extend(from_chain.iter().map(|(_, read)| *read));
                 }
             }
         }
@@ -366,12 +404,12 @@ fn way(program: &Program, op: OpId) -> Way {
             Way::Alone(Task::Products(products(program, op)))
         }
         Op::Case | Op::If => {
-            let branches = operation.regions.iter().map(|&region| region_kernels(program, region)).collect();
+            let branches = operation.regions.iter().map(|&region| region_kernels(program, region).0).collect();
             Way::Alone(Task::Branch(branches))
         }
         Op::While => {
             let trips = program.counted_loop(op).map_or(1, |counted| counted.trips);
-            let body = operation.regions.get(1).map(|&region| region_kernels(program, region));
+            let body = operation.regions.get(1).map(|&region| region_kernels(program, region).0);
             Way::Alone(Task::Loop { body: body.unwrap_or_default(), trips })
         }
         Op::CustomCall(_)

@@ -17,12 +17,14 @@ mod timeline;
 
 pub use calibrate::{Calibration, MeasuredNode, calibrate};
 pub use collectives::{CollectiveCost, collective_costs};
+pub(crate) use compute::chain_seconds;
 pub use compute::{kernel_flops, kernel_seconds};
 pub use engine::{ENGINES, Engine, engine};
 pub use fit::{
     FittedDevice, LONG_CHAIN_BYTES, MeasuredChain, MeasuredLaunches, MeasuredProduct, Measurements, fit_device,
 };
 pub use kernels::{AttentionTask, Kernel, Task, kernels};
+pub(crate) use kernels::{End, Touch, traffic};
 pub use memory::StageMemory;
 pub use model_flops::{ModelFlops, model_flops, peak_flops_per_second};
 pub use prepare::Prepared;

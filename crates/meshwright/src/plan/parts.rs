@@ -1,0 +1,40 @@
+//! What a device has of a value.
+
+use super::moves::{Axes, Place};
+use super::time::Time;
+use crate::program::{Program, Type, ValueId};
+
+/// How values are cut in space and time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts<'a> {
+    pub(super) program: &'a Program,
+    pub(super) axes: &'a Axes,
+    pub(super) time: &'a Time,
+}
+
+impl Parts<'_> {
+    /// Into how many parts devices cut a value.
+    pub(super) fn count(&self, value: ValueId, place: Place) -> usize {
+        (0..self.program.ty(value).rank()).map(|dim| self.axes.parts(place, dim)).product()
+    }
+
+    /// What all devices have of a value in one trip.
+    pub(super) fn tile(&self, value: ValueId) -> Type {
+        self.time.tile(value, self.program.ty(value))
+    }
+
+    /// What a device has of a value in one trip.
+    pub(super) fn local(&self, value: ValueId, place: Place) -> Type {
+        self.time.tile(value, &self.axes.local(place, self.program.ty(value)))
+    }
+
+    /// Bytes of the same.
+    pub(super) fn bytes(&self, value: ValueId, place: Place) -> u64 {
+        (self.tile(value).bytes() as u64).div_ceil(self.count(value, place) as u64)
+    }
+
+    /// Whether a device can bring what it has of a value to another place within a trip.
+    pub(super) fn may_move(&self, value: ValueId, from: Place, to: Place) -> bool {
+        self.time.may_move(self.axes, value, from, to)
+    }
+}
