@@ -84,23 +84,40 @@ pub(super) struct Task<'t> {
     pub(super) may_recompute: bool,
 }
 
+/// What it takes to bring values elsewhere.
+pub(super) struct Prices<'m> {
+    pub(super) alone: Moves<'m>,
+    /// Of gradients: nobody waits for them, so that engines move many at a time.
+    pub(super) combined: Moves<'m>,
+}
+
+impl<'m> Prices<'m> {
+    fn of(&mut self, kind: Kind) -> &mut Moves<'m> {
+        match kind {
+            Kind::Activation | Kind::Weight => &mut self.alone,
+            Kind::Gradient => &mut self.combined,
+        }
+    }
+}
+
 /// At so many times memory is looked at, at most.
 const MOST_TIMES: usize = 24;
 
 /// The cheapest labels with which no more than a limit is in memory at any time. Memory is looked at only when it
 /// is most: a time at which there is too much is added to those at which there must not be, until there is none.
-pub(super) fn label(task: &Task<'_>, moves: &mut Moves<'_>, limit_bytes: u64) -> Option<Labelled> {
-    let quick = Building::new(task, moves, false).search(limit_bytes, 0)?;
+pub(super) fn label(task: &Task<'_>, moves: &mut Prices<'_>, limit_bytes: u64) -> Option<Labelled> {
+    let quick = Building::new(task, moves, false).search(limit_bytes, 0, None)?;
     if quick.peak_bytes <= limit_bytes {
         return Some(quick);
     }
-    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES)
+    let first = Some(quick.peak_step);
+    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, first)
 }
 
 /// A problem under way.
 struct Building<'b, 'm, 't> {
     task: &'b Task<'t>,
-    moves: &'b mut Moves<'m>,
+    moves: &'b mut Prices<'m>,
     labels: Vec<Vec<Label>>,
     nodes: Vec<Node>,
     /// Costs between two nodes, the smaller number first.
@@ -117,7 +134,7 @@ struct Copy {
 }
 
 impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
-    fn new(task: &'b Task<'t>, moves: &'b mut Moves<'m>, may_recompute: bool) -> Building<'b, 'm, 't> {
+    fn new(task: &'b Task<'t>, moves: &'b mut Prices<'m>, may_recompute: bool) -> Building<'b, 'm, 't> {
         let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
         for (class, choices) in task.choices.iter().enumerate() {
@@ -144,7 +161,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         Alternative { cost: scaled(seconds, UNIT), ..Alternative::default() }
     }
 
-    fn search(mut self, limit_bytes: u64, most_times: usize) -> Option<Labelled> {
+    /// Looks at memory at no more than so many times, one of which is known to matter.
+    fn search(mut self, limit_bytes: u64, most_times: usize, first: Option<usize>) -> Option<Labelled> {
         let resources = match most_times {
             0 => Vec::new(),
             _ => vec![Resource { name: "memory".to_owned(), limit: Some(limit_bytes) }],
@@ -155,7 +173,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         });
         let nodes = std::mem::take(&mut self.nodes);
         let mut problem = Problem { name: "plan".to_owned(), resources, nodes, edges: edges.collect() };
-        let (mut times, mut start) = (Vec::new(), Start::default());
+        let (mut times, mut start) = (Vec::from_iter(first), Start::default());
+        self.use_memory(&mut problem, &times);
         loop {
             let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start };
             let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
@@ -241,12 +260,13 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         labelled.waiting_seconds = classes.members.iter().enumerate().map(inner).sum();
         for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
             let ty = parts.tile(flow.value);
+            let moves = self.moves.of(flow.kind);
             let from = flow.origin.place(chosen(flow.origin.class()));
             let middle = copy.unwrap_or(from);
-            let mut seconds = self.moves.seconds(&ty, from, middle);
+            let mut seconds = moves.seconds(&ty, from, middle);
             for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
                 let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };
-                seconds += times * self.moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
+                seconds += times * moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
             }
             seconds *= (flow.count * flow.times) as f64;
             match flow.kind {
@@ -333,7 +353,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(flow.kind) };
         let scale = (flow.count * flow.times) as f64 * exposure;
         let is_needed = is_needed_again(flow, froms, tos);
-        let moves = &mut *self.moves;
+        let moves = self.moves.of(flow.kind);
         let mut known: Vec<(Place, Place, f64)> = Vec::new();
         let mut seconds = |left: Place, right: Place| match known.last() {
             Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,

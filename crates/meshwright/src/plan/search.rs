@@ -1,11 +1,15 @@
 //! The search for the fastest plan that fits.
 
 use super::check::check;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use super::decision::Decision;
 use super::frames::{batch, frames, microbatch_counts};
 use super::label::{Exposure, Labelled};
 use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
+use super::time::Time;
 use crate::cluster::Cluster;
 use crate::lower::LocalProgram;
 use crate::program::{ArgumentClass, Program};
@@ -65,12 +69,14 @@ pub enum Refusal {
     TooLarge { least_bytes: Option<u64> },
 }
 
-/// So many frames are lowered and simulated at most.
-const MOST_SIMULATED: usize = 6;
-/// So often is a frame labelled again with what its simulation told.
+/// So many frames are lowered and simulated at once.
+const MOST_SIMULATED: usize = 4;
+/// So often is a frame labelled and simulated with what was told before.
 const MOST_ROUNDS: usize = 3;
 /// Those whose labelling is worse than the best by more than this factor are not simulated.
 const MOST_WORSE: f64 = 1.1;
+/// The same for labellings of frames that have been simulated, which know more.
+const MOST_WORSE_AGAIN: f64 = 1.03;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -81,8 +87,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let ground = Ground::new(program, runner).map_err(Refusal::Unplannable)?;
     let mut ranked = rank(request, &ground)?;
     drop_refined(&mut ranked);
-    ranked.sort_by(|left, right| left.labelled.seconds.total_cmp(&right.labelled.seconds));
-    let Some(best) = ranked.first().map(|ranked| ranked.labelled.seconds) else {
+    ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    let Some(best) = ranked.first().map(Candidate::seconds) else {
         return Err(Refusal::TooLarge { least_bytes: None });
     };
     let bounds = ranked.iter().map(|ranked| ranked.sketch.least_seconds());
@@ -96,8 +102,10 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     if let Some((frame, outcome)) = tightest.filter(|(_, outcome)| outcome.labelled.is_bound) {
         let frame = Frame { runs: RUNS, ..frame.clone() };
         let limit_bytes = outcome.labelled.peak_bytes + (request.limit_bytes - outcome.peak_bytes);
-        let ranked = Sketch::new(&ground, frame).ok().and_then(|sketch| Ranked::new(sketch, limit_bytes));
-        found.extend(ranked.into_iter().flat_map(|ranked| refine(request, ranked)));
+        let (exposure, seconds) = (exposed(outcome), outcome.timeline.step_seconds);
+        let sketch = Sketch::new(&ground, frame).ok();
+        let candidate = sketch.and_then(|sketch| Candidate::new(sketch, limit_bytes, exposure));
+        found.extend(refine(request, candidate.into_iter().collect(), seconds));
     }
     let plan = choose(request, found, lower_bound_seconds)?;
     if cfg!(debug_assertions) {
@@ -115,10 +123,10 @@ impl Request<'_> {
 }
 
 /// Drops meshes that are no better than one of fewer axes: they do the same by more names.
-fn drop_refined(ranked: &mut Vec<Ranked<'_>>) {
-    let kind = |ranked: &Ranked<'_>| {
+fn drop_refined(ranked: &mut Vec<Candidate<'_>>) {
+    let kind = |ranked: &Candidate<'_>| {
         let Frame { mesh, microbatches, is_eager, .. } = &ranked.sketch.frame;
-        (*microbatches, *is_eager, mesh.axes.len(), ranked.labelled.seconds)
+        (*microbatches, *is_eager, mesh.axes.len(), ranked.seconds())
     };
     let kinds: Vec<_> = ranked.iter().map(kind).collect();
     ranked.retain(|ranked| {
@@ -133,7 +141,7 @@ const ALIKE: f64 = 1e-3;
 
 /// The best mesh for every number of microbatches first: labellings of frames alike are closer to each other than to
 /// the truth.
-fn by_kind(ranked: Vec<Ranked<'_>>) -> Vec<Ranked<'_>> {
+fn by_kind(ranked: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     let mut kinds: Vec<(usize, bool)> = Vec::new();
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     for ranked in ranked {
@@ -151,15 +159,15 @@ fn by_kind(ranked: Vec<Ranked<'_>>) -> Vec<Ranked<'_>> {
 
 /// Simulates frames, those first that should be fastest: all that could be best, and as many more as it takes until
 /// something fits.
-fn simulate_ranked(request: &Request<'_>, ranked: Vec<Ranked<'_>>, most_seconds: f64) -> Vec<(Frame, Outcome)> {
+fn simulate_ranked(request: &Request<'_>, ranked: Vec<Candidate<'_>>, most_seconds: f64) -> Vec<(Frame, Outcome)> {
     let mut found: Vec<(Frame, Outcome)> = Vec::new();
     let mut rest = ranked;
     while !rest.is_empty() && !found.iter().any(|(_, outcome)| request.fits(outcome)) {
-        let near = rest.iter().take_while(|ranked| ranked.labelled.seconds <= most_seconds).count();
+        let near = rest.iter().take_while(|ranked| ranked.seconds() <= most_seconds).count();
         let count = if near > 0 { near } else { rest.len() };
         let later = rest.split_off(count.min(MOST_SIMULATED));
         let next = std::mem::replace(&mut rest, later);
-        found.extend(in_parallel(next, |ranked| refine(request, ranked)).into_iter().flatten());
+        found.extend(refine(request, next, f64::INFINITY));
     }
     found
 }
@@ -199,26 +207,75 @@ fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>, lower_bound_secon
     })
 }
 
-/// A frame with its first labelling.
-struct Ranked<'g> {
+/// A frame that is labelled and simulated again and again.
+struct Candidate<'g> {
     sketch: Sketch<'g>,
-    labelled: Labelled,
     limit_bytes: u64,
+    /// What is to be simulated next.
+    next: Option<Labelled>,
+    outcomes: Vec<Outcome>,
 }
 
-impl<'g> Ranked<'g> {
+impl<'g> Candidate<'g> {
     /// `None` where nothing fits, as far as the labelling knows.
-    fn new(sketch: Sketch<'g>, limit_bytes: u64) -> Option<Ranked<'g>> {
-        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE)?;
-        Some(Ranked { sketch, labelled, limit_bytes })
+    fn new(sketch: Sketch<'g>, limit_bytes: u64, exposure: Exposure) -> Option<Candidate<'g>> {
+        let next = Some(sketch.label(limit_bytes, exposure)?);
+        Some(Candidate { sketch, limit_bytes, next, outcomes: Vec::new() })
     }
+
+    /// What the labelling to be simulated next should take.
+    fn seconds(&self) -> f64 {
+        self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
+    }
+
+    /// Simulates the next labelling, and makes another with what that told: how much memory in truth asks for, and
+    /// how much of what is moved is hidden.
+    fn proceed(mut self, request: &Request<'_>) -> Candidate<'g> {
+        let Some(labelled) = self.next.take() else { return self };
+        let labelled_peak = labelled.peak_bytes;
+        let Ok(outcome) = self.sketch.realize(labelled) else { return self };
+        let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
+        if peak > limit {
+            // As much less as there is too much.
+            let excess = (peak - limit).max(self.limit_bytes / 64);
+            self.limit_bytes = labelled_peak.min(self.limit_bytes).saturating_sub(excess);
+        }
+        let exposure = exposed(&outcome);
+        self.outcomes.push(outcome);
+        if self.outcomes.len() < MOST_ROUNDS {
+            let next = self.sketch.label(self.limit_bytes, exposure);
+            self.next = next
+                .filter(|next| !self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels));
+        }
+        self
+    }
+}
+
+/// Simulates candidates as often as something could come of it that is faster than what was found, and than so many
+/// seconds.
+fn refine(request: &Request<'_>, mut candidates: Vec<Candidate<'_>>, most_seconds: f64) -> Vec<(Frame, Outcome)> {
+    let mut best = most_seconds;
+    while candidates.iter().any(|candidate| candidate.next.is_some()) {
+        candidates = in_parallel(candidates, |candidate| candidate.proceed(request));
+        let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
+        let fitting = outcomes.filter(|outcome| request.fits(outcome));
+        best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
+        for candidate in &mut candidates {
+            candidate.next.take_if(|next| next.seconds > best * MOST_WORSE_AGAIN);
+        }
+    }
+    let outcomes = candidates.into_iter().flat_map(|candidate| {
+        let frame = candidate.sketch.frame;
+        candidate.outcomes.into_iter().map(move |outcome| (frame.clone(), outcome))
+    });
+    outcomes.collect()
 }
 
 /// What is hidden behind computing before any simulation has told.
 const FIRST_EXPOSURE: Exposure = Exposure(0.3);
 
 /// Labels all frames, roughly.
-fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<'g>>, Refusal> {
+fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Candidate<'g>>, Refusal> {
     let meshes = frames(request.cluster).map_err(Refusal::Unplannable)?;
     let counts = match request.microbatches {
         Some(count) => {
@@ -234,57 +291,64 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Ranked<
     let engine = request.engine;
     let limit = request.limit_bytes.saturating_sub(engine.reserved_bytes as u64) as f64;
     let limit_bytes = (limit / (1.0 + engine.fragmentation)) as u64;
-    let tried = in_parallel(meshes, |mesh| {
-        let mut ranked: Vec<Ranked<'g>> = Vec::new();
-        let mut best = f64::INFINITY;
-        for &microbatches in &counts {
-            let (mut fits_easily, mut seconds) = (false, f64::INFINITY);
-            for is_eager in [false, true] {
-                if is_eager && microbatches == 1 {
-                    continue;
-                }
-                let frame = Frame { mesh: mesh.clone(), microbatches, is_eager, runs: 1 };
-                let sketch = Sketch::new(ground, frame).ok();
-                let Some(next) = sketch.and_then(|sketch| Ranked::new(sketch, limit_bytes)) else { continue };
-                fits_easily |= !next.labelled.is_bound;
-                seconds = seconds.min(next.labelled.seconds);
-                ranked.push(next);
+    let times: Vec<Option<Time>> = in_parallel(counts, |count| Time::new(&ground.base, count).ok());
+    let times: Vec<Time> = times.into_iter().flatten().collect();
+    let jobs: Vec<(usize, usize)> =
+        (0..times.len()).flat_map(|time| (0..meshes.len()).map(move |mesh| (mesh, time))).collect();
+    // The numbers of microbatches that each mesh has been labelled for, and those that it need not be for.
+    let progress: Vec<Mutex<Progress<'g>>> = meshes.iter().map(|_| Mutex::default()).collect();
+    in_parallel(jobs, |(mesh, time)| {
+        let is_wanted = progress[mesh].lock().is_ok_and(|progress| time < progress.enough(times.len()));
+        if is_wanted {
+            let labelled = label_frames(ground, &meshes[mesh], &times[time], limit_bytes);
+            if let Ok(mut progress) = progress[mesh].lock() {
+                progress.labelled.insert(time, labelled);
             }
-            // More microbatches save memory, which is not needed, and hide more, which soon ends.
-            if fits_easily && seconds > best {
-                break;
+        }
+    });
+    let mut ranked = Vec::new();
+    for progress in progress {
+        let progress = progress.into_inner().unwrap_or_default();
+        let enough = progress.enough(times.len());
+        ranked.extend(progress.labelled.into_iter().filter(|(time, _)| *time < enough).flat_map(|(_, frames)| frames));
+    }
+    Ok(ranked)
+}
+
+/// What is known of a mesh, by the number of the number of microbatches.
+#[derive(Default)]
+struct Progress<'g> {
+    labelled: BTreeMap<usize, Vec<Candidate<'g>>>,
+}
+
+impl Progress<'_> {
+    /// How many of the numbers of microbatches have to be tried, as far as all up to some are known. More save memory,
+    /// which is not needed once everything fits, and hide more, which soon ends.
+    fn enough(&self, count: usize) -> usize {
+        let mut best = f64::INFINITY;
+        for time in 0..count {
+            let Some(frames) = self.labelled.get(&time) else { return count };
+            let is_bound = |frame: &Candidate<'_>| frame.next.as_ref().is_none_or(|labelled| labelled.is_bound);
+            let seconds = frames.iter().map(Candidate::seconds).fold(f64::INFINITY, f64::min);
+            if !frames.iter().all(is_bound) && seconds > best {
+                return time + 1;
             }
             best = best.min(seconds);
         }
-        ranked
-    });
-    Ok(tried.into_iter().flatten().collect())
+        count
+    }
 }
 
-/// Labels a frame again with what its simulation told: how much its memory in truth asks for, and how much of what is
-/// moved is hidden.
-fn refine(request: &Request<'_>, ranked: Ranked<'_>) -> Vec<(Frame, Outcome)> {
-    let Ranked { sketch, labelled, mut limit_bytes } = ranked;
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut next = Some(labelled);
-    while let Some(labelled) = next.take() {
-        if outcomes.iter().any(|outcome| outcome.labelled.labels == labelled.labels) {
-            break;
-        }
-        let labelled_peak = labelled.peak_bytes;
-        let Ok(outcome) = sketch.realize(labelled) else { break };
-        let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
-        let exposure = exposed(&outcome);
-        outcomes.push(outcome);
-        if peak > limit {
-            // As much less as there is too much.
-            limit_bytes = labelled_peak.min(limit_bytes).saturating_sub((peak - limit).max(limit_bytes / 64));
-        }
-        if outcomes.len() < MOST_ROUNDS {
-            next = sketch.label(limit_bytes, exposure);
-        }
-    }
-    outcomes.into_iter().map(|outcome| (sketch.frame.clone(), outcome)).collect()
+/// Labels a mesh with a number of microbatches, both ways to gather and reduce.
+fn label_frames<'g>(ground: &'g Ground<'g>, mesh: &Mesh, time: &Time, limit_bytes: u64) -> Vec<Candidate<'g>> {
+    let frame = Frame { mesh: mesh.clone(), microbatches: time.microbatches, is_eager: false, runs: 1 };
+    let lazy = Sketch::in_time(ground, frame, time.clone());
+    let eager = (time.microbatches > 1).then(|| lazy.made_eager());
+    [Some(lazy), eager]
+        .into_iter()
+        .flatten()
+        .filter_map(|sketch| Candidate::new(sketch, limit_bytes, FIRST_EXPOSURE))
+        .collect()
 }
 
 /// What a simulation tells about how much of what could be hidden is not.
@@ -296,8 +360,8 @@ fn exposed(outcome: &Outcome) -> Exposure {
 
 /// Does something with each of a list on two threads; gives what comes of it in the order of the list.
 fn in_parallel<T: Send, R: Send>(list: Vec<T>, act: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let next = std::sync::Mutex::new(list.into_iter().enumerate());
-    let done = std::sync::Mutex::new(Vec::new());
+    let next = Mutex::new(list.into_iter().enumerate());
+    let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {

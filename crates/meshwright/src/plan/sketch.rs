@@ -1,11 +1,13 @@
 //! One mesh, one number of microbatches: what is decided, lowered and simulated for it.
 
+use std::sync::Arc;
+
 use super::alike::Classes;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
 use super::decision::{Decision, decisions};
 use super::graph::Graph;
-use super::label::{Exposure, Labelled, Task, all_choices, label};
+use super::label::{Exposure, Labelled, Prices, Task, all_choices, label};
 use super::lives::{Buffers, Lives};
 use super::moves::{Axes, MOST_DIMS, Moves};
 use super::parts::Parts;
@@ -13,7 +15,7 @@ use super::realize::Chosen;
 use super::recipe::Recipe;
 use super::time::{MOST_FACTORS, Time};
 use super::work::{Work, Worker};
-use crate::lower::{LocalProgram, Movement};
+use crate::lower::{LocalProgram, Movement, Step};
 use crate::program::{ArgumentClass, Program, is_heavy};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
@@ -26,6 +28,8 @@ pub(super) struct Ground<'g> {
     pub(super) runner: Runner<'g>,
     pub(super) work: Work,
     pub(super) bundles: Bundles,
+    /// Of bundles in layers that all do the same.
+    pub(super) classes: Arc<Classes>,
     pub(super) buffers: Buffers,
     /// What the arguments are for.
     pub(super) arguments: Vec<ArgumentClass>,
@@ -42,8 +46,9 @@ impl<'g> Ground<'g> {
         }
         let bundles = Bundles::new(&layout);
         let buffers = Buffers::new(&layout, &bundles, runner.engine.memory_model);
+        let classes = Arc::new(Classes::new(&layout, &bundles, 1));
         let arguments = layout.anatomy.classes.clone();
-        Ok(Ground { program, work: Work::new(program), base: layout, runner, bundles, buffers, arguments })
+        Ok(Ground { program, work: Work::new(program), base: layout, runner, bundles, classes, buffers, arguments })
     }
 }
 
@@ -64,9 +69,9 @@ pub(super) struct Sketch<'g> {
     pub(super) frame: Frame,
     pub(super) axes: Axes,
     pub(super) time: Time,
-    pub(super) classes: Classes,
+    pub(super) classes: Arc<Classes>,
     pub(super) graph: Graph,
-    pub(super) choices: Vec<Vec<Choice>>,
+    pub(super) choices: Arc<Vec<Vec<Choice>>>,
     pub(super) lives: Lives,
 }
 
@@ -84,27 +89,59 @@ pub(super) struct Outcome {
 
 impl<'g> Sketch<'g> {
     pub(super) fn new(ground: &'g Ground<'g>, frame: Frame) -> Result<Sketch<'g>, String> {
-        let axes = Axes::new(&frame.mesh);
         let time = Time::new(&ground.base, frame.microbatches)?;
-        let layout = ground.base.on(frame.mesh.clone());
-        let classes = Classes::new(&layout, &ground.bundles, frame.runs);
-        let graph = Graph::new(&layout, &ground.bundles, &classes, &time, frame.is_eager);
+        Ok(Sketch::in_time(ground, frame, time))
+    }
+
+    /// The same where it is known what is cut into microbatches.
+    pub(super) fn in_time(ground: &'g Ground<'g>, frame: Frame, time: Time) -> Sketch<'g> {
+        let axes = Axes::new(&frame.mesh);
+        let classes = match frame.runs {
+            1 => ground.classes.clone(),
+            runs => Arc::new(Classes::new(&ground.base, &ground.bundles, runs)),
+        };
+        let graph = Graph::new(&ground.base, &ground.bundles, &classes, &time, frame.is_eager);
         let lives = Lives::new(ground, &time, &classes, &graph);
-        let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Vec::new(), lives };
+        let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Arc::default(), lives };
         let price = sketch.price();
         let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, &price);
         let Runner { device, engine, .. } = ground.runner;
         let worker = Worker { device, engine };
+        let layout = ground.base.on(sketch.frame.mesh.clone());
         let mut scene = Scene { layout, parts: sketch.parts(), work: &ground.work, worker };
         let choices = all_choices(&mut scene, &mut moves, &ground.bundles, &sketch.classes);
         drop((scene, moves));
-        sketch.choices = choices;
-        Ok(sketch)
+        sketch.choices = Arc::new(choices);
+        sketch
+    }
+
+    /// The same where weights are gathered, and gradients reduced, in every trip.
+    pub(super) fn made_eager(&self) -> Sketch<'g> {
+        let Sketch { ground, frame, axes, time, classes, choices, .. } = self;
+        let frame = Frame { is_eager: true, ..frame.clone() };
+        let graph = Graph::new(&ground.base, &ground.bundles, classes, time, true);
+        let lives = Lives::new(ground, time, classes, &graph);
+        let (axes, time) = (axes.clone(), time.clone());
+        let (classes, choices) = (classes.clone(), choices.clone());
+        Sketch { ground, frame, axes, time, classes, graph, choices, lives }
     }
 
     fn price(&self) -> impl Fn(&Mesh, &Movement<'_>) -> f64 + Sync + use<'g> {
         let runner = self.ground.runner;
         move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement)
+    }
+
+    /// What a step takes as a part of larger ones, as engines combine those of gradients.
+    fn combined_price(&self) -> impl Fn(&Mesh, &Movement<'_>) -> f64 + Sync + use<'g> {
+        let runner = self.ground.runner;
+        move |mesh: &Mesh, movement: &Movement<'_>| {
+            let most = movement.before.max(movement.after).max(1);
+            let is_combined =
+                matches!(movement.step, Step::AllGather { .. } | Step::AllReduce { .. } | Step::ReduceScatter { .. });
+            let times = if is_combined { (runner.engine.bucket_bytes / most).max(1) } else { 1 };
+            let (before, after) = (times * movement.before, times * movement.after);
+            movement_seconds(runner, mesh, &Movement { before, after, ..*movement }) / times as f64
+        }
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -114,7 +151,11 @@ impl<'g> Sketch<'g> {
     /// The cheapest labels under a limit, as far as the labelling knows.
     pub(super) fn label(&self, limit_bytes: u64, exposure: Exposure) -> Option<Labelled> {
         let price = self.price();
-        let mut moves = Moves::new(&self.frame.mesh, &self.axes, &price);
+        let combined = self.combined_price();
+        let mut moves = Prices {
+            alone: Moves::new(&self.frame.mesh, &self.axes, &price),
+            combined: Moves::new(&self.frame.mesh, &self.axes, &combined),
+        };
         let task = Task {
             parts: self.parts(),
             classes: &self.classes,
@@ -154,6 +195,6 @@ impl<'g> Sketch<'g> {
             let seconds = choices.iter().map(|choice| choice.compute_seconds).fold(f64::INFINITY, f64::min);
             if is_heavy && seconds.is_finite() { members.len() as f64 * seconds } else { 0.0 }
         };
-        self.classes.members.iter().zip(&self.choices).map(least).sum()
+        self.classes.members.iter().zip(self.choices.iter()).map(least).sum()
     }
 }
