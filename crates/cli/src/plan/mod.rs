@@ -1,23 +1,35 @@
 //! `meshwright plan`: the fastest way to run a model on a cluster that fits its memory.
 
+mod apply;
+mod file;
+mod fingerprint;
 mod json;
+mod ranges;
+#[cfg(test)]
+mod round_trip;
 mod text;
+mod write;
+
+pub(crate) use apply::{AppliedPlan, given, planned_model};
+pub(crate) use file::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart};
+pub(crate) use ranges::{fold_names, unfold_name};
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use meshwright::cluster::parse_bytes;
+use meshwright::cluster::{Cluster, parse_bytes};
 use meshwright::plan::{Plan, Refusal, Request, plan};
-use meshwright::program::{Program, expand_batch_norm};
+use meshwright::program::Program;
 use meshwright::simulate::{Engine, Prepared};
 
 use crate::cluster;
 use crate::error::{Answer, Error, tell};
-use crate::model::{self, ModelArguments};
-use crate::output;
+use crate::model::ModelArguments;
+use crate::output::{self, Overwrite};
 use crate::simulate::{EngineArguments, Simulation, Step, Summary};
 use crate::table::{size, terminal_width};
+use write::{Setting, plan_file};
 
 /// Plan how to run a model on a cluster: the fastest way found that fits its memory
 ///
@@ -40,36 +52,34 @@ pub(crate) struct Arguments {
     microbatches: Option<u64>,
     #[command(flatten)]
     engine: EngineArguments,
+    /// Write the plan to a file, which `explain`, `diff`, `simulate`, `verify` and `partition` read
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   meshwright plan gpt-2.6b --cluster 8xa100-80g
-  meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB
+  meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB -o plan.json
   meshwright plan step.mlir --cluster 8xh100 --microbatches 4 --json | jq .step_seconds";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
-    let engine = arguments.engine.engine()?;
-    let mut cluster = cluster::load(&arguments.cluster)?;
-    let own = cluster.memory_bytes() as u64;
-    let limit_bytes = match &arguments.memory {
-        Some(text) => {
-            let refuse = |(message, hint)| Error::new(format!("`--memory`: {message}")).hint(hint);
-            parse_bytes(text).map_err(refuse)? as u64
-        }
-        None => own,
-    };
-    if limit_bytes > own {
-        tell(format_args!("note: a device of `{}` has {}, less than `--memory`", cluster.name, size(own as usize)));
+    if let Some(path) = &arguments.output {
+        output::check(path, arguments.overwrite)?;
     }
-    let limit_bytes = limit_bytes.min(own);
+    let engine = arguments.engine.engine()?;
+    let whole_cluster = cluster::load(&arguments.cluster)?;
+    let limit_bytes = limit(arguments, &whole_cluster)?;
+    let mut cluster = whole_cluster.clone();
     for nodes in &mut cluster.nodes {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
     }
-    let program = program(&arguments.model)?;
+    let program = planned_model(&arguments.model)?.program;
     let started = Instant::now();
     let microbatches = arguments.microbatches.map(|count| count as usize);
     let request = Request { program: &program, cluster: &cluster, engine, limit_bytes, microbatches };
@@ -82,6 +92,18 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
             let simulation = Simulation::new(&step, &cluster, engine);
             let simulated =
                 Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
+            if let Some(path) = &arguments.output {
+                let setting = Setting {
+                    model: &simulated.name,
+                    settings: arguments.model.settings(),
+                    program: &program,
+                    cluster: &whole_cluster,
+                    engine: engine.name,
+                    memory_limit: limit_bytes,
+                };
+                let text = plan_file(&setting, &plan, simulation.mfu).to_text()?;
+                output::write(path, text.as_bytes(), arguments.overwrite)?;
+            }
             let report = Report { program: &program, plan: &plan, simulated, limit_bytes, planning_seconds };
             if arguments.json {
                 output::print_json(&report.to_json())?;
@@ -102,15 +124,16 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     }
 }
 
-/// The model as it is planned: loops written out, since layers alike are found in the body.
-fn program(arguments: &ModelArguments) -> Result<Program, Error> {
-    let mut models = model::load(arguments)?;
-    if models.len() > 1 {
-        return Err(Error::new(format!("the file has {} modules, `plan` takes one", models.len())));
+/// What a device may have in memory.
+fn limit(arguments: &Arguments, cluster: &Cluster) -> Result<u64, Error> {
+    let own = cluster.memory_bytes() as u64;
+    let Some(text) = &arguments.memory else { return Ok(own) };
+    let refuse = |(message, hint)| Error::new(format!("`--memory`: {message}")).hint(hint);
+    let limit_bytes = parse_bytes(text).map_err(refuse)? as u64;
+    if limit_bytes > own {
+        tell(format_args!("note: a device of `{}` has {}, less than `--memory`", cluster.name, size(own as usize)));
     }
-    let model = models.pop().ok_or_else(|| Error::new("the file has no module"))?;
-    let unrolled = model.program.unroll().map_err(Error::new)?;
-    Ok(expand_batch_norm(&unrolled).into_owned())
+    Ok(limit_bytes.min(own))
 }
 
 fn step(program: &Program, plan: &Plan, engine: &Engine) -> Step {

@@ -84,7 +84,7 @@ struct Group {
     seconds: f64,
 }
 
-fn phase_name(phase: Phase) -> &'static str {
+pub(super) fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Forward => "forward",
         Phase::Backward => "backward",

@@ -139,10 +139,12 @@ impl Graph {
                     });
                 }
                 flows[number].count += 1;
-                for place in 0..2 {
-                    if pass.is_none_or(|forward| forward == (place == 0)) {
-                        flow_of[value.index()][place] = Some(number as u32);
-                    }
+                let [forward, backward] = &mut flow_of[value.index()];
+                if pass != Some(false) {
+                    *forward = Some(number as u32);
+                }
+                if pass != Some(true) {
+                    *backward = Some(number as u32);
                 }
             }
         }

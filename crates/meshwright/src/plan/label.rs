@@ -13,6 +13,7 @@ use super::graph::{Flow, Graph, Kind, Origin, Reader};
 use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
 use super::parts::Parts;
+use super::runner_up::{Contest, contests};
 
 /// What was chosen.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub(super) struct Labelled {
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
     pub(super) hideable_seconds: f64,
+    /// What each class could do instead; none where it does not fit.
+    pub(super) contests: Vec<Contest>,
 }
 
 /// What a class does.
@@ -130,7 +133,7 @@ struct Copy {
     bytes: Vec<u64>,
 }
 
-impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
+impl<'b, 'm, 't> Building<'b, 'm, 't> {
     fn new(task: &'b Task<'t>, moves: &'b mut Prices<'m>, may_recompute: bool) -> Building<'b, 'm, 't> {
         let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
@@ -177,6 +180,11 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
             let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
             let mut labelled = self.read(&solution, most_times > 0);
             let is_over = labelled.peak_bytes > limit_bytes;
+            if !is_over {
+                let chosen = &solution.assignment;
+                let copies = self.copies.iter().flatten().map(|copy| copy.bytes[chosen[copy.node] as usize]);
+                labelled.contests = contests(self.task, &self.labels, &problem, chosen, copies.sum(), limit_bytes);
+            }
             if !is_over || times.len() >= most_times || times.contains(&labelled.peak_step) {
                 self.tell_moves(&mut labelled);
                 return (most_times == 0 || !is_over).then_some(labelled);
@@ -240,6 +248,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
             is_bound,
             waiting_seconds: 0.0,
             hideable_seconds: 0.0,
+            contests: Vec::new(),
         }
     }
 

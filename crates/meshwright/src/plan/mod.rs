@@ -21,6 +21,7 @@ mod realize;
 mod recipe;
 mod record;
 mod remat;
+mod runner_up;
 mod search;
 mod sketch;
 mod tape;
@@ -29,7 +30,7 @@ mod work;
 
 pub(crate) use auto::lay_out_cheapest;
 pub use check::{Checked, check};
-pub use decision::{Decision, Keeping};
+pub use decision::{Decision, Keeping, RunnerUp};
 pub(crate) use fixed::Told;
 pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};

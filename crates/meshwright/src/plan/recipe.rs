@@ -7,12 +7,12 @@ use rustc_hash::FxHashSet;
 use super::bundle::source;
 use super::frames::batch;
 use super::time::MICROBATCHES;
-use crate::lower::{LocalProgram, Price, explain, lower_layout};
+use crate::lower::{LocalProgram, Price, explain, lower_layout, measure};
 use crate::program::{
     Anatomy, ArgumentClass, Group, Id, Op, OpId, Phase, Program, Recomputation, Type, ValueId, recompute,
 };
 use crate::shard::{Axis, FactorId, Layout, Mesh, PieceSet, Pieces, Refusal, Rule, Sharding, Strategy, factor_name};
-use crate::tactics::Partitioned;
+use crate::tactics::{Feedback, Partitioned};
 
 /// What was decided about a program. Ops and values are those of the program that was planned; pieces are those of
 /// the mesh.
@@ -77,12 +77,13 @@ impl Recipe {
         let rewritten = self.rewrite(&base);
         let layout = self.lay_out(&base, rewritten.as_ref(), mesh)?;
         let (decided, local) = lower_layout(&layout, price)?;
-        let explanations = explain(&decided, &local, &[]);
+        let explanations = explain(&decided, &local, &["plan"]);
         let anatomy = Arc::clone(&layout.anatomy);
         drop((decided, layout));
-        let (feedback, conflicts) = (Vec::new(), Vec::new());
+        let feedback =
+            vec![Feedback { tactic: "plan".to_owned(), measures: measure(&local.program), notes: Vec::new() }];
         let program = rewritten.map_or_else(|| program.clone(), |rewritten| rewritten.program);
-        Ok(Partitioned { program, anatomy, local, feedback, conflicts, explanations })
+        Ok(Partitioned { program, anatomy, local, feedback, conflicts: Vec::new(), explanations })
     }
 
     /// The mesh with the axis of microbatches, where there is one.

@@ -143,7 +143,7 @@ fn read_auto(entry: &Entry) -> Result<Option<Auto>, FileError> {
         },
     };
     let mut only = None;
-    for name in entry.only.iter().flat_map(|only| only.get_ref()) {
+    for name in entry.only.iter().flat_map(Spanned::get_ref) {
         let Some(&(_, freedom)) = Freedom::ALL.iter().find(|(known, _)| known == name) else {
             let names: Vec<&str> = Freedom::ALL.iter().map(|(name, _)| *name).collect();
             let span = entry.only.as_ref().map_or(0..0, Spanned::span);
