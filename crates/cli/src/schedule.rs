@@ -7,9 +7,10 @@ use clap::Args;
 use meshwright::import::{Diagnostic, Severity};
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Pipelined, pipeline};
+use meshwright::plan::Told;
 use meshwright::program::{Op, Program};
 use meshwright::shard::Mesh;
-use meshwright::tactics::{self, Action, Partitioned, StageCut, Tactic, TacticError};
+use meshwright::tactics::{self, Action, Auto, Partitioned, StageCut, Tactic, TacticError};
 
 use crate::diagnostics;
 use crate::error::Error;
@@ -187,6 +188,35 @@ fn parse_mesh(text: &str) -> Result<Mesh, Error> {
             Err(Error::new(format!("`--mesh`: {devices} devices are more than {most}, the most that a mesh may have")))
         }
         _ => Ok(mesh),
+    }
+}
+
+/// What a planner is given: axes, and tactics that come first.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) mesh: Option<Mesh>,
+    file: Option<File>,
+}
+
+impl Given {
+    pub(crate) fn load(mesh: Option<&str>, tactics: Option<&Path>) -> Result<Given, Error> {
+        Ok(Given { mesh: mesh.map(parse_mesh).transpose()?, file: tactics.map(File::read).transpose()? })
+    }
+
+    /// The memory that the tactics leave to a planner.
+    pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        let actions = self.file.iter().flat_map(|file| &file.tactics).flat_map(|tactic| &tactic.actions);
+        actions.filter_map(|action| if let Action::Auto(auto) = action { auto.memory_bytes } else { None }).min()
+    }
+
+    /// What is decided, and what is left.
+    pub(crate) fn told<'g>(&'g self, all: &'g Auto) -> Result<Option<Told<'g>>, Error> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let refuse = |(number, message): (usize, String)| {
+            let tactic = file.tactics[number].name.clone();
+            file.refuse(&TacticError { number: Some(number), tactic, message, hint: None })
+        };
+        Told::new(&file.tactics, all).map(Some).map_err(refuse)
     }
 }
 

@@ -4,9 +4,11 @@ use meshwright::cluster::{Cluster, parse};
 use meshwright::interpret::{Options, difference, evaluate, evaluate_partitioned, generate_arguments};
 use meshwright::lower::LocalProgram;
 use meshwright::models::Model;
-use meshwright::plan::{Plan, Refusal, Request, check as recipe_check, plan};
+use meshwright::plan::{Plan, Refusal, Request, Told, check as recipe_check, plan};
 use meshwright::program::{AttentionForm, PrintOptions, Program, expand_batch_norm, print};
+use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
+use meshwright::tactics::{Auto, parse as parse_tactics};
 
 /// An engine that takes nothing for itself, so that small steps have small limits.
 fn small_engine() -> Engine {
@@ -29,7 +31,7 @@ fn planned(
     microbatches: Option<usize>,
 ) -> Result<Plan, Refusal> {
     let engine = small_engine();
-    plan(&Request { program, cluster, engine: &engine, limit_bytes, microbatches })
+    plan(&Request { program, cluster, engine: &engine, limit_bytes, microbatches, told: None, mesh: None })
 }
 
 /// Plans under several limits; every plan is run on all devices and compared with the whole step.
@@ -126,4 +128,50 @@ fn plans_of_convolutions_compute_what_they_do() {
 fn plans_of_vit_and_t5_compute_what_they_do() {
     check("vit-l16", "layers=2 hidden=32 heads=4 batch=8 image=32 patch=16 classes=8", "4xh100", &[0.7], None);
     check("t5-large", "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=8", "4xh100", &[], None);
+}
+
+/// What tactics decide stays, and only what is left is planned.
+#[test]
+fn what_tactics_decide_stays() {
+    let settings = "layers=2 hidden=32 heads=4 vocab=64 seq=8 batch=16";
+    let (program, cluster) = (model("gpt2", settings), parse("8xa100-80g").expect("a cluster"));
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let cases = [
+        ("tactic = [{ axis = 'model', preset = 'megatron' }]", Some("data=2,model=4"), "params.layers.0.mlp.up.weight"),
+        (
+            "tactic = [{ axis = 'data', tile = { 'opt.**' = 'first' } }, { auto = true }]",
+            Some("data=8"),
+            "opt.m.layers.0.mlp.up.weight",
+        ),
+        ("tactic = [{ auto = true, only = [] }]", None, ""),
+    ];
+    for (text, mesh, cut) in cases {
+        let (tactics, all) = (parse_tactics(text).expect("tactics"), Auto::default());
+        let mesh = mesh.map(|mesh| Mesh::parse(mesh).expect("a mesh"));
+        let told = Some(Told::new(&tactics, &all).expect("a plan can be made"));
+        let limit_bytes = u64::MAX >> 8;
+        let request = Request {
+            program: &program,
+            cluster: &cluster,
+            engine: &small_engine(),
+            limit_bytes,
+            microbatches: None,
+            told,
+            mesh: mesh.as_ref(),
+        };
+        let found = plan(&request).unwrap_or_else(|refusal| panic!("{text}: {refusal:?}"));
+        assert!(cut.is_empty() || program.arguments.iter().any(|argument| argument.name == cut), "no {cut}");
+        for (argument, lies) in program.arguments.iter().zip(&found.recipe.arguments) {
+            let is_state = argument.name.starts_with("params") || argument.name.starts_with("opt");
+            let is_cut = lies.dims.iter().any(|pieces| !pieces.is_empty());
+            if argument.name == cut {
+                assert!(is_cut, "{text}: {cut} lies whole");
+            }
+            assert!(!cut.is_empty() || !is_state || !is_cut, "{text}: {} is cut", argument.name);
+        }
+        let results = evaluate_partitioned(&found.local, &arguments, Options { wide: true }).expect("the plan runs");
+        let difference = difference(&whole, &results);
+        assert!(difference.relative < 1e-9, "{text}: {difference:?}");
+    }
 }

@@ -22,7 +22,15 @@ fn program() -> Program {
 fn recipe(program: &Program) -> Recipe {
     let cluster = parse("2x2xv100-16g").expect("a cluster");
     let engine = Engine { reserved_bytes: 0, ..engine("xla").expect("an engine").clone() };
-    let request = Request { program, cluster: &cluster, engine: &engine, limit_bytes: 1 << 30, microbatches: Some(2) };
+    let request = Request {
+        program,
+        cluster: &cluster,
+        engine: &engine,
+        limit_bytes: 1 << 30,
+        microbatches: Some(2),
+        told: None,
+        mesh: None,
+    };
     let free = plan(&request).expect("a plan");
     // Little memory makes small steps worth cutting.
     let limit_bytes = free.peak_bytes * 3 / 5;

@@ -22,11 +22,13 @@ use meshwright::cluster::{Cluster, parse_bytes};
 use meshwright::plan::{Plan, Refusal, Request, plan};
 use meshwright::program::Program;
 use meshwright::simulate::{Engine, Prepared};
+use meshwright::tactics::Auto;
 
 use crate::cluster;
 use crate::error::{Answer, Error, tell};
 use crate::model::ModelArguments;
 use crate::output::{self, Overwrite};
+use crate::schedule::Given;
 use crate::simulate::{EngineArguments, Simulation, Step, Summary};
 use crate::table::{size, terminal_width};
 use write::{Setting, plan_file};
@@ -50,6 +52,12 @@ pub(crate) struct Arguments {
     /// In how many microbatches a step runs [default: what is fastest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     microbatches: Option<u64>,
+    /// TOML file of tactics: what they decide stays, `auto` decides the rest
+    #[arg(long, value_name = "FILE")]
+    tactics: Option<PathBuf>,
+    /// Axes of devices and their sizes, such as `data=2,model=4` [default: what is fastest]
+    #[arg(long, value_name = "AXES")]
+    mesh: Option<String>,
     #[command(flatten)]
     engine: EngineArguments,
     /// Write the plan to a file, which `explain`, `diff`, `simulate`, `verify` and `partition` read
@@ -66,6 +74,7 @@ const AFTER_HELP: &str = "\
 Examples:
   meshwright plan gpt-2.6b --cluster 8xa100-80g
   meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB -o plan.json
+  meshwright plan llama3-8b --cluster 2x8xh100 --tactics mine.toml
   meshwright plan step.mlir --cluster 8xh100 --microbatches 4 --json | jq .step_seconds";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
@@ -74,7 +83,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     }
     let engine = arguments.engine.engine()?;
     let whole_cluster = cluster::load(&arguments.cluster)?;
+    let given = Given::load(arguments.mesh.as_deref(), arguments.tactics.as_deref())?;
     let limit_bytes = limit(arguments, &whole_cluster)?;
+    let limit_bytes = given.memory_bytes().map_or(limit_bytes, |bytes| bytes.min(limit_bytes));
     let mut cluster = whole_cluster.clone();
     for nodes in &mut cluster.nodes {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
@@ -82,7 +93,10 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let program = planned_model(&arguments.model)?.program;
     let started = Instant::now();
     let microbatches = arguments.microbatches.map(|count| count as usize);
-    let request = Request { program: &program, cluster: &cluster, engine, limit_bytes, microbatches };
+    let all = Auto::default();
+    let told = given.told(&all)?;
+    let mesh = given.mesh.as_ref();
+    let request = Request { program: &program, cluster: &cluster, engine, limit_bytes, microbatches, told, mesh };
     let found = plan(&request);
     let planning_seconds = started.elapsed().as_secs_f64();
     let name = arguments.model.model.display().to_string();

@@ -42,7 +42,15 @@ fn plans_read_back_from_their_text_are_the_same() {
         let mut limits = vec![u64::MAX >> 8];
         let mut count = 0;
         while let Some(limit_bytes) = limits.pop() {
-            let request = Request { program: &program, cluster: &cluster, engine: &engine, limit_bytes, microbatches };
+            let request = Request {
+                program: &program,
+                cluster: &cluster,
+                engine: &engine,
+                limit_bytes,
+                microbatches,
+                told: None,
+                mesh: None,
+            };
             let Ok(found) = plan(&request) else { continue };
             if count == 0 {
                 limits.extend(shares.iter().map(|share| (found.peak_bytes as f64 * share) as u64));

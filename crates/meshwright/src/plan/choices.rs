@@ -8,7 +8,7 @@ use super::fixed::Fixed;
 use super::moves::{Moves, PARTIAL, Place};
 use super::parts::Parts;
 use super::work::{Work, Worker};
-use crate::program::{Binary, Op, OpId, ValueId, is_heavy};
+use crate::program::{Binary, Id, Op, OpId, ValueId, is_heavy};
 use crate::shard::{Layout, Sharding, Strategy, is_tie};
 
 /// One way to cut a bundle.
@@ -42,6 +42,8 @@ pub(super) struct Scene<'a, 'p> {
     /// `None` where computing costs nothing, but must not be done twice.
     pub(super) worker: Option<Worker<'a>>,
     pub(super) fixed: Option<&'a Fixed<'p>>,
+    /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
+    pub(super) is_only_given: &'a [bool],
 }
 
 impl<'a, 'p> Scene<'a, 'p> {
@@ -63,9 +65,10 @@ impl<'a, 'p> Scene<'a, 'p> {
             }
         }
         let mut choices = Vec::with_capacity(cuts.len());
-        for ops in cuts {
+        for mut ops in cuts {
+            let given_seconds = self.finish_given(moves, bundle, &mut ops);
             let compute_seconds = self.compute_seconds(bundle, &ops);
-            let inner_seconds = self.inner_seconds(moves, bundle, &ops);
+            let inner_seconds = given_seconds + self.inner_seconds(moves, bundle, &ops);
             if inner_seconds.is_finite() {
                 choices.push(Choice { ops, compute_seconds, inner_seconds });
             }
@@ -77,6 +80,36 @@ impl<'a, 'p> Scene<'a, 'p> {
             }
         }
         choices
+    }
+
+    /// Brings parts of sums that the program gives back, and nobody reads, where that is cheapest. Gives what it
+    /// takes.
+    fn finish_given(&self, moves: &mut Moves<'_>, bundle: &Bundle, cuts: &mut [Cut]) -> f64 {
+        let (program, axes) = (self.layout.program, self.parts.axes);
+        let mut seconds = 0.0;
+        for (&op, cut) in bundle.ops.iter().zip(cuts) {
+            for (index, &value) in program.ops[op].results.iter().enumerate() {
+                let made = cut.made[index];
+                if !self.is_only_given[value.index()] || !made.is_partial(axes.len()) {
+                    continue;
+                }
+                let ty = self.parts.tile(value);
+                let mut places = vec![made.finished(axes.len())];
+                for axis in (0..axes.len()).filter(|&axis| made.spot(axis) == PARTIAL) {
+                    for place in places.clone() {
+                        places.extend((1..=ty.rank() as u32).map(|spot| place.with(axis, spot)));
+                    }
+                }
+                places.retain(|&place| self.parts.time.divides(axes, value, program.ty(value), place));
+                let price = |&place: &Place| (moves.seconds(&ty, made, place), place);
+                let cheapest = places.iter().map(price).min_by(|left, right| left.0.total_cmp(&right.0));
+                if let Some((own, place)) = cheapest {
+                    cut.lies[index] = place;
+                    seconds += own * self.parts.time.trips(op) as f64;
+                }
+            }
+        }
+        seconds
     }
 
     /// A bundle as it was decided before.

@@ -14,10 +14,34 @@ use crate::tactics::{Action, Auto, Freedom, Preset, Tactic, act, apply};
 
 /// What a user says about a plan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'t> {
+pub struct Told<'t> {
     /// All that comes before is decided.
-    pub(crate) before: &'t [Tactic],
-    pub(crate) auto: &'t Auto,
+    pub before: &'t [Tactic],
+    pub auto: &'t Auto,
+}
+
+impl<'t> Told<'t> {
+    /// Tactics as what is decided and what is left, all where they do not say. The number of a tactic that no plan can
+    /// be made with, and why, where there is one.
+    pub fn new(tactics: &'t [Tactic], all: &'t Auto) -> Result<Told<'t>, (usize, String)> {
+        let auto = |tactic: &'t Tactic| {
+            tactic.actions.iter().find_map(|action| if let Action::Auto(auto) = action { Some(auto) } else { None })
+        };
+        let place = tactics.iter().position(|tactic| auto(tactic).is_some()).unwrap_or(tactics.len());
+        if place + 1 < tactics.len() {
+            return Err((
+                place + 1,
+                "nothing comes after `auto` in a plan, which cuts the batch in time too".to_owned(),
+            ));
+        }
+        let is_rewriting =
+            |action: &Action| matches!(action, Action::Remat(_) | Action::Split { .. } | Action::Stages(_));
+        let before = &tactics[..place];
+        if let Some(number) = before.iter().position(|tactic| tactic.actions.iter().any(is_rewriting)) {
+            return Err((number, "`remat`, `split` and `stages` are not taken over into plans".to_owned()));
+        }
+        Ok(Told { before, auto: tactics.get(place).and_then(auto).unwrap_or(all) })
+    }
 }
 
 /// The same on a mesh.

@@ -29,6 +29,28 @@ pub(super) fn frames(cluster: &Cluster) -> Result<Vec<Mesh>, String> {
     Ok(meshes)
 }
 
+/// All ways to cut so many devices into axes with these names, in their order; those with equal parts first. The last
+/// axis runs over neighbours.
+pub(super) fn named_frames(names: &[&String], devices: usize) -> Result<Vec<Mesh>, String> {
+    fn extend(names: &[&String], rest: usize, axes: &mut Vec<Axis>, found: &mut Vec<Vec<Axis>>) {
+        let Some((name, later)) = names.split_first() else {
+            if rest == 1 {
+                found.push(axes.clone());
+            }
+            return;
+        };
+        for size in (1..=rest).filter(|size| rest.is_multiple_of(*size)) {
+            axes.push(Axis { name: (*name).clone(), size, temporal: false });
+            extend(later, rest / size, axes, found);
+            axes.pop();
+        }
+    }
+    let mut found = Vec::new();
+    extend(names, devices, &mut Vec::new(), &mut found);
+    found.sort_by_key(|axes| axes.iter().map(|axis| axis.size).max());
+    found.into_iter().map(Mesh::new).collect()
+}
+
 /// All ways to write a number as a product of factors greater than one, the largest first, each once.
 fn factorizations(number: usize, most: usize) -> Vec<Vec<usize>> {
     fn extend(rest: usize, largest: usize, most: usize, factors: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
@@ -65,6 +87,14 @@ pub(super) fn batch(program: &Program, classes: &[ArgumentClass]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn axes_with_names_have_all_sizes() {
+        let names = ["data".to_owned(), "model".to_owned()];
+        let meshes = named_frames(&names.iter().collect::<Vec<_>>(), 4).expect("meshes");
+        let meshes: Vec<String> = meshes.iter().map(Mesh::to_string).collect();
+        assert_eq!(meshes, ["data=2,model=2", "data=1,model=4", "data=4,model=1"]);
+    }
 
     #[test]
     fn every_factorization_is_there_once() {

@@ -31,7 +31,7 @@ mod work;
 pub(crate) use auto::lay_out_cheapest;
 pub use check::{Checked, check};
 pub use decision::{Decision, Keeping, RunnerUp};
-pub(crate) use fixed::Told;
+pub use fixed::Told;
 pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};
 pub use search::{Considered, Plan, Refusal, Request, plan};

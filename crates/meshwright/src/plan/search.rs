@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::decision::Decision;
-use super::fixed::Told;
-use super::frames::{batch, frames, microbatch_counts};
+use super::fixed::{Fixed, Told};
+use super::frames::{batch, frames, microbatch_counts, named_frames};
 use super::label::{Exposure, Labelled};
 use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
@@ -18,6 +18,7 @@ use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Engine, Runner, Timeline, movement_seconds};
+use crate::tactics::Freedom;
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,10 @@ pub struct Request<'r> {
     pub limit_bytes: u64,
     /// How many microbatches; searched where it is not given.
     pub microbatches: Option<usize>,
+    /// What is decided before, and what is left to planning.
+    pub told: Option<Told<'r>>,
+    /// The axes of devices; searched where they are not given.
+    pub mesh: Option<&'r Mesh>,
 }
 
 /// A plan: what was decided, and what comes of it.
@@ -95,7 +100,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let costs =
         Costs { worker, price: &price, combined: &combined, unit: NANOSECOND, memory_model: engine.memory_model };
     let base = Layout::new(program, Mesh::default());
-    let ground = Ground::new(base, costs, request.told()).map_err(Refusal::Unplannable)?;
+    let ground = Ground::new(base, costs, request.told).map_err(Refusal::Unplannable)?;
     let mut ranked = rank(request, &ground)?;
     drop_refined(&mut ranked);
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
@@ -130,10 +135,6 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
 impl<'r> Request<'r> {
     fn runner(&self) -> Runner<'r> {
         Runner { cluster: self.cluster, device: self.cluster.device(0), engine: self.engine }
-    }
-
-    fn told(&self) -> Option<Told<'r>> {
-        None
     }
 
     fn fits(&self, outcome: &Outcome) -> bool {
@@ -294,7 +295,13 @@ const FIRST_EXPOSURE: Exposure = Exposure(0.3);
 
 /// Labels all frames, roughly.
 fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Candidate<'g>>, Refusal> {
-    let meshes = frames(request.cluster).map_err(Refusal::Unplannable)?;
+    let meshes = meshes(request).map_err(Refusal::Unplannable)?;
+    if let Some(told) = request.told {
+        // What cannot be laid out on the first mesh is told; on others it may only not divide.
+        let batch = batch(request.program, &ground.arguments);
+        let tried = meshes.first().map(|mesh| Fixed::new(&ground.base, mesh, told, batch));
+        tried.transpose().map_err(Refusal::Unplannable)?;
+    }
     let counts = match request.microbatches {
         Some(count) => {
             let batch = batch(request.program, &ground.arguments);
@@ -303,6 +310,7 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Candida
             }
             vec![count]
         }
+        None if request.told.is_some_and(|told| !told.auto.may(Freedom::Microbatches)) => vec![1],
         None => microbatch_counts(request.program, &ground.arguments),
     };
     // What the engine takes besides the program.
@@ -332,6 +340,39 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Candida
     }
     Ok(ranked)
 }
+
+/// The meshes that are tried: the one that is given, those with the axes that tactics name, or all.
+fn meshes(request: &Request<'_>) -> Result<Vec<Mesh>, String> {
+    let devices = request.cluster.devices();
+    if let Some(mesh) = request.mesh {
+        let has_time = mesh.axes.iter().any(|axis| axis.temporal);
+        if mesh.devices() != devices || has_time {
+            return Err(format!("the mesh has to have {devices} devices, as the cluster, and no axis in time"));
+        }
+        return Ok(vec![mesh.clone()]);
+    }
+    let mut names: Vec<&String> = Vec::new();
+    if let Some(told) = request.told {
+        let axes = told.before.iter().filter_map(|tactic| tactic.axis.as_ref());
+        for name in axes.chain(told.auto.axes.iter().flatten()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    if names.is_empty() {
+        return frames(request.cluster);
+    }
+    // Where axes are not limited there is one more, for what nobody spoke of.
+    let rest = REST.to_owned();
+    if request.told.is_some_and(|told| told.auto.axes.is_none()) && !names.contains(&&rest) {
+        names.insert(0, &rest);
+    }
+    named_frames(&names, devices)
+}
+
+/// The axis that is left to planning where tactics name others.
+const REST: &str = "rest";
 
 /// What is known of a mesh, by the number of the number of microbatches.
 #[derive(Default)]

@@ -19,7 +19,7 @@ use super::recipe::Recipe;
 use super::time::{MOST_FACTORS, Time};
 use super::work::Work;
 use crate::lower::LocalProgram;
-use crate::program::{ArgumentClass, Program, is_heavy};
+use crate::program::{ArgumentClass, Id, Program, is_heavy};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Prepared, Runner, Timeline, simulate};
 use crate::tactics::Freedom;
@@ -42,6 +42,8 @@ pub(super) struct Ground<'g> {
     pub(super) arguments: Vec<ArgumentClass>,
     pub(super) told: Option<Told<'g>>,
     pub(super) may_recompute: bool,
+    /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
+    is_only_given: Vec<bool>,
 }
 
 impl<'g> Ground<'g> {
@@ -62,8 +64,33 @@ impl<'g> Ground<'g> {
         let arguments = base.anatomy.classes.clone();
         let may_recompute = told.is_none_or(|told| told.auto.may(Freedom::Remat));
         let work = Work::new(program);
-        Ok(Ground { program, base, costs, work, bundles, classes, buffers, arguments, told, may_recompute })
+        let is_only_given = only_given(&base);
+        Ok(Ground {
+            program,
+            base,
+            costs,
+            work,
+            bundles,
+            classes,
+            buffers,
+            arguments,
+            told,
+            may_recompute,
+            is_only_given,
+        })
     }
+}
+
+fn only_given(base: &Layout<'_>) -> Vec<bool> {
+    let (program, body) = (base.program, base.program.body());
+    let mut is_only_given = vec![false; program.values.len()];
+    for (index, result) in body.results.iter().enumerate() {
+        is_only_given[result.index()] = !base.anatomy.next.contains(&Some(index));
+    }
+    for &op in &body.ops {
+        program.outer_reads(op).into_iter().for_each(|value| is_only_given[value.index()] = false);
+    }
+    is_only_given
 }
 
 /// How the devices and the batch are cut, before anything is decided.
@@ -129,7 +156,8 @@ impl<'g> Sketch<'g> {
             fixed.block(&mut layout);
         }
         let (parts, work, worker) = (sketch.parts(), &ground.work, costs.worker);
-        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref() };
+        let is_only_given = &ground.is_only_given;
+        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref(), is_only_given };
         let choices = all_choices(&mut scene, &mut moves, bundles, &sketch.classes);
         drop((scene, moves));
         sketch.choices = Arc::new(choices);
