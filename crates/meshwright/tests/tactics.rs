@@ -253,7 +253,10 @@ fn mistakes_in_files_are_told_with_their_place() {
     check("[[tactic]]\ntile = { a = -1 }", "{ a = -1 }", "`-1` is no dimension of `a`");
     check("[[tactic]]\nsplit = { a = 0 }", "{ a = 0 }", "`0` is no number of slices of `a`");
     check("[[tactic]]\nname = \"A\"", "[[tactic]]", "the tactic does nothing");
-    check("[[tactic]]\nauto = true", "true", "`auto` needs the planner, which is not there yet");
+    check("[[tactic]]\nauto = true\naxis = \"data\"", "true", "`auto` is not about one `axis`");
+    check("[[tactic]]\nauto = true\nonly = [\"magic\"]", "[\"magic\"]", "`magic` is nothing that `auto` may do");
+    check("[[tactic]]\nauto = true\nmemory = \"much\"", "\"much\"", "`much` is no number of bytes");
+    check("[[tactic]]\naxes = [\"data\"]", "[\"data\"]", "`axes` belongs to `auto`");
 }
 
 /// The page on tactics has every key and every preset.
