@@ -24,6 +24,13 @@ pub(crate) struct ModelArguments {
     settings: Vec<String>,
 }
 
+impl ModelArguments {
+    /// What is set, as it was given.
+    pub(crate) fn settings(&self) -> &[String] {
+        &self.settings
+    }
+}
+
 /// A text with the name it goes by in messages.
 #[derive(Debug)]
 pub(crate) struct Source {

@@ -23,10 +23,10 @@ use crate::table::count;
 pub(crate) struct ScheduleArguments {
     /// Axes of the mesh and their sizes, such as `data=2,model=4`
     #[arg(long, value_name = "AXES")]
-    mesh: String,
+    pub(crate) mesh: String,
     /// TOML file of tactics, or `-` for standard input
     #[arg(long, value_name = "FILE")]
-    tactics: PathBuf,
+    pub(crate) tactics: PathBuf,
 }
 
 /// A model that can be laid out, and how.

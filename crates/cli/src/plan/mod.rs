@@ -1,14 +1,22 @@
 //! `meshwright plan`: the fastest way to run a model on a cluster that fits its memory.
 
+mod batch;
 mod json;
+mod pareto;
+mod refusal;
 mod text;
+mod variant;
+
+pub(crate) use batch::reason;
+pub(crate) use variant::build;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use meshwright::cluster::parse_bytes;
-use meshwright::plan::{Plan, Refusal, Request, plan};
+use meshwright::cluster::{Cluster, parse_bytes};
+use meshwright::models::Model;
+use meshwright::plan::{Plan, Request, plan};
 use meshwright::program::{Program, expand_batch_norm};
 use meshwright::simulate::{Engine, Prepared};
 
@@ -18,6 +26,10 @@ use crate::model::{self, ModelArguments};
 use crate::output;
 use crate::simulate::{EngineArguments, Simulation, Step, Summary};
 use crate::table::{size, terminal_width};
+use batch::{BatchSize, Batches};
+use pareto::Ladder;
+use refusal::Refused;
+use variant::Given;
 
 /// Plan how to run a model on a cluster: the fastest way found that fits its memory
 ///
@@ -38,6 +50,12 @@ pub(crate) struct Arguments {
     /// In how many microbatches a step runs [default: what is fastest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     microbatches: Option<u64>,
+    /// Batch of a preset, or `max` for the one that the most samples a second go through with
+    #[arg(long, value_name = "N|max")]
+    batch: Option<BatchSize>,
+    /// Show time against memory: the fastest plans under a dozen limits
+    #[arg(long)]
+    pareto: bool,
     #[command(flatten)]
     engine: EngineArguments,
     /// Print one JSON object
@@ -49,6 +67,8 @@ const AFTER_HELP: &str = "\
 Examples:
   meshwright plan gpt-2.6b --cluster 8xa100-80g
   meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB
+  meshwright plan gpt-2.6b --cluster 8xa100-80g --batch max
+  meshwright plan gpt-2.6b --cluster 8xa100-80g --pareto
   meshwright plan step.mlir --cluster 8xh100 --microbatches 4 --json | jq .step_seconds";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
@@ -69,36 +89,96 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     for nodes in &mut cluster.nodes {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
     }
-    let program = program(&arguments.model)?;
-    let started = Instant::now();
-    let microbatches = arguments.microbatches.map(|count| count as usize);
-    let request = Request { program: &program, cluster: &cluster, engine, limit_bytes, microbatches };
-    let found = plan(&request);
-    let planning_seconds = started.elapsed().as_secs_f64();
-    let name = arguments.model.model.display().to_string();
-    match found {
-        Ok(plan) => {
-            let step = step(&program, &plan, engine);
-            let simulation = Simulation::new(&step, &cluster, engine);
-            let simulated =
-                Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
-            let report = Report { program: &program, plan: &plan, simulated, limit_bytes, planning_seconds };
-            if arguments.json {
-                output::print_json(&report.to_json())?;
-            } else {
-                output::print(report.to_text(terminal_width()).as_bytes())?;
-            }
-            Ok(Answer::Yes)
+    let asked = Asked { arguments, engine, cluster: &cluster, limit_bytes };
+    match (arguments.batch, arguments.pareto) {
+        (Some(BatchSize::Max), true) => Err(Error::new("`--batch max` and `--pareto` cannot be given together")
+            .hint("leave one of them out, or give `--batch` a number")),
+        (Some(BatchSize::Max), false) => asked.plan_batches(&batch::preset(&arguments.model)?),
+        (Some(BatchSize::Samples(samples)), _) => {
+            let preset = batch::preset(&arguments.model)?;
+            let model = batch::with_batch(&preset, samples).map_err(Error::new)?;
+            let program = build(&model).map_err(Error::new)?;
+            asked.plan_one(&program, Some(&model))
         }
-        Err(Refusal::Unplannable(message)) => Err(Error::new(message)),
-        Err(Refusal::TooLarge { least_bytes }) => {
-            if arguments.json {
-                output::print_json(&json::refusal(limit_bytes, least_bytes, planning_seconds))?;
-            } else {
-                output::print(text::refusal(limit_bytes, least_bytes).as_bytes())?;
-            }
-            Ok(Answer::No)
+        (None, _) => asked.plan_one(&program(&arguments.model)?, model::preset(&arguments.model)?.as_ref()),
+    }
+}
+
+/// What is asked for, whatever the model.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    engine: &'static Engine,
+    /// With no more memory than may be used.
+    cluster: &'a Cluster,
+    limit_bytes: u64,
+}
+
+impl Asked<'_> {
+    fn request<'r>(&'r self, program: &'r Program) -> Request<'r> {
+        let microbatches = self.arguments.microbatches.map(|count| count as usize);
+        let Asked { engine, cluster, limit_bytes, .. } = *self;
+        Request { program, cluster, engine, limit_bytes, microbatches }
+    }
+
+    /// Plans a program, once or under many limits.
+    fn plan_one(&self, program: &Program, preset: Option<&Model>) -> Result<Answer, Error> {
+        let started = Instant::now();
+        let request = self.request(program);
+        let found = if self.arguments.pareto {
+            Ladder::new(&request).map(|ladder| self.show_ladder(&ladder))
+        } else {
+            plan(&request).map(|plan| self.show(program, &plan, None, started.elapsed().as_secs_f64()))
+        };
+        found.unwrap_or_else(|refusal| {
+            let batch_flag = if self.arguments.batch.is_some() { "--batch " } else { "--set batch=" };
+            let given = Given { program, cluster: self.cluster, preset, batch_flag };
+            let planning_seconds = started.elapsed().as_secs_f64();
+            Refused { request, given, planning_seconds }.tell(refusal, self.arguments.json)
+        })
+    }
+
+    /// Plans for batches, and shows the plan of the best.
+    fn plan_batches(&self, preset: &Model) -> Result<Answer, Error> {
+        let started = Instant::now();
+        let first = build(preset).map_err(Error::new)?;
+        let batches = batch::search(preset, &self.request(&first));
+        let Some(best) = &batches.best else {
+            // Why not even the smallest fits, and what would help.
+            let smallest = batches.tried.first().map_or(1, |tried| tried.batch);
+            let model = batch::with_batch(preset, smallest).map_err(Error::new)?;
+            return self.plan_one(&build(&model).map_err(Error::new)?, Some(&model));
+        };
+        self.show(&best.program, &best.plan, Some(&batches), started.elapsed().as_secs_f64())
+    }
+
+    fn show(
+        &self,
+        program: &Program,
+        plan: &Plan,
+        batches: Option<&Batches>,
+        planning_seconds: f64,
+    ) -> Result<Answer, Error> {
+        let step = step(program, plan, self.engine);
+        let simulation = Simulation::new(&step, self.cluster, self.engine);
+        let name = self.arguments.model.model.display().to_string();
+        let simulated =
+            Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
+        let report = Report { program, plan, simulated, batches, limit_bytes: self.limit_bytes, planning_seconds };
+        if self.arguments.json {
+            output::print_json(&report.to_json())?;
+        } else {
+            output::print(report.to_text(terminal_width()).as_bytes())?;
         }
+        Ok(Answer::Yes)
+    }
+
+    fn show_ladder(&self, ladder: &Ladder) -> Result<Answer, Error> {
+        if self.arguments.json {
+            output::print_json(&ladder.to_json())?;
+        } else {
+            output::print(ladder.to_text(terminal_width()).as_bytes())?;
+        }
+        Ok(Answer::Yes)
     }
 }
 
@@ -123,6 +203,8 @@ struct Report<'a> {
     program: &'a Program,
     plan: &'a Plan,
     simulated: Summary<'a>,
+    /// What was tried where a batch was sought.
+    batches: Option<&'a Batches>,
     limit_bytes: u64,
     planning_seconds: f64,
 }

@@ -33,8 +33,13 @@ pub(crate) use text::rate;
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    /// Cluster such as `4x8xh100` (see `meshwright clusters`), or a TOML file
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: PathBuf,
     #[command(flatten)]
-    run: RunArguments,
+    schedule: ScheduleArguments,
+    #[command(flatten)]
+    engine: EngineArguments,
     /// Write what runs when as trace events, which Perfetto and Chrome open
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -43,18 +48,6 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     overwrite: Overwrite,
-}
-
-/// What a step runs on, and how.
-#[derive(Debug, Args)]
-pub(crate) struct RunArguments {
-    /// Cluster such as `4x8xh100` (see `meshwright clusters`), or a TOML file
-    #[arg(long, value_name = "CLUSTER")]
-    pub(crate) cluster: PathBuf,
-    #[command(flatten)]
-    pub(crate) schedule: ScheduleArguments,
-    #[command(flatten)]
-    pub(crate) engine: EngineArguments,
 }
 
 /// What runs programs.
@@ -87,9 +80,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(path) = &arguments.trace {
         output::check(path, arguments.overwrite)?;
     }
-    let engine = arguments.run.engine.engine()?;
-    let cluster = cluster::load(&arguments.run.cluster)?;
-    let schedule = Schedule::load(&arguments.model, &arguments.run.schedule)?;
+    let engine = arguments.engine.engine()?;
+    let cluster = cluster::load(&arguments.cluster)?;
+    let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
     let devices = schedule.mesh.devices() * schedule.stage_count();
     let spare = check_devices(devices, &cluster).map_err(|(message, hint)| Error::new(message).hint(hint))?;
     let step = Step::new(&schedule, engine).map_err(|error| schedule.refuse(&error))?;

@@ -1,18 +1,24 @@
 //! Plans: what to decide about a step so that it fits and is fast.
 
 mod alike;
+mod batch;
+mod binding;
 mod bundle;
 mod check;
 mod choices;
 mod clock;
+mod considered;
 mod decision;
 mod fold;
 mod frames;
 mod graph;
 mod label;
 mod labels;
+mod least;
+mod limits;
 mod lives;
 mod moves;
+mod parallel;
 mod parts;
 mod realize;
 mod recipe;
@@ -20,13 +26,20 @@ mod record;
 mod remat;
 mod search;
 mod sketch;
+mod space;
+mod suggest;
 mod tape;
 mod time;
 mod work;
 
+pub use batch::{Tried, best_batch};
+pub use binding::{Binding, Held};
 pub use check::{Checked, check};
+pub use considered::Considered;
 pub use decision::{Decision, Keeping};
+pub use limits::{Planned, Rung, plan_ladder, plan_limits};
 pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};
-pub use search::{Considered, Plan, Refusal, Request, plan};
+pub use search::{Plan, Refusal, Request, TooLarge, plan};
+pub use suggest::{Change, Suggestion, Variant, suggest};
 pub use tape::{Fixed, Last, Outcome, Tape, Taped};

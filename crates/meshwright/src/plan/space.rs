@@ -1,0 +1,91 @@
+//! All frames of a request, sketched when somebody asks, and once for all limits.
+
+use std::sync::{Arc, OnceLock};
+
+use super::frames::{batch, frames, microbatch_counts};
+use super::label::{Exposure, Labelled};
+use super::parallel::in_parallel;
+use super::search::{Refusal, Request};
+use super::sketch::{Frame, Ground, Sketch};
+use super::time::Time;
+use crate::shard::Mesh;
+
+/// The frames that are searched: every mesh with every number of microbatches.
+pub(super) struct Space<'g> {
+    ground: &'g Ground<'g>,
+    pub(super) meshes: Vec<Mesh>,
+    /// By the number of microbatches, the least first.
+    pub(super) times: Vec<Time>,
+    /// Of each mesh with each number of microbatches.
+    cells: Vec<OnceLock<Vec<Sketched<'g>>>>,
+    /// Why some number of microbatches is left out.
+    pub(super) first_error: Option<String>,
+}
+
+/// A sketch, and what is known of it whatever the limit.
+pub(super) struct Sketched<'g> {
+    pub(super) sketch: Arc<Sketch<'g>>,
+    /// Its labelling where memory has nothing to do with it, before any simulation.
+    free: OnceLock<Labelled>,
+}
+
+/// What is hidden behind computing before any simulation has told.
+pub(super) const FIRST_EXPOSURE: Exposure = Exposure(0.3);
+
+impl<'g> Space<'g> {
+    pub(super) fn new(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Space<'g>, Refusal> {
+        let meshes = frames(request.cluster).map_err(Refusal::Unplannable)?;
+        let counts = match request.microbatches {
+            Some(count) => {
+                let batch = batch(request.program, &ground.arguments);
+                if count == 0 || !batch.is_multiple_of(count) {
+                    let reason = format!("a batch of {batch} is not cut into {count} microbatches");
+                    return Err(Refusal::Unplannable(reason));
+                }
+                vec![count]
+            }
+            None => microbatch_counts(request.program, &ground.arguments),
+        };
+        let mut first_error = None;
+        let mut times = Vec::new();
+        for time in in_parallel(counts, |count| Time::new(&ground.base, count)) {
+            match time {
+                Ok(time) => times.push(time),
+                Err(reason) => _ = first_error.get_or_insert(reason),
+            }
+        }
+        let cells = (0..meshes.len() * times.len()).map(|_| OnceLock::new()).collect();
+        Ok(Space { ground, meshes, times, cells, first_error })
+    }
+
+    /// A mesh with a number of microbatches, both ways to gather and reduce.
+    pub(super) fn sketches(&self, mesh: usize, time: usize) -> &[Sketched<'g>] {
+        self.cells[mesh * self.times.len() + time].get_or_init(|| {
+            let (mesh, time) = (self.meshes[mesh].clone(), &self.times[time]);
+            let frame = Frame { mesh, microbatches: time.microbatches, is_eager: false, runs: 1 };
+            let lazy = Sketch::in_time(self.ground, frame, time.clone());
+            let eager = (time.microbatches > 1).then(|| lazy.made_eager());
+            let sketched = |sketch| Sketched { sketch: Arc::new(sketch), free: OnceLock::new() };
+            [Some(lazy), eager].into_iter().flatten().map(sketched).collect()
+        })
+    }
+
+    /// A frame whose layers alike may do different things.
+    pub(super) fn split(&self, frame: &Frame, runs: usize) -> Result<Arc<Sketch<'g>>, String> {
+        Sketch::new(self.ground, Frame { runs, ..frame.clone() }).map(Arc::new)
+    }
+}
+
+impl Sketched<'_> {
+    /// The cheapest labels under a limit, as far as can be known before any simulation.
+    pub(super) fn label(&self, limit_bytes: u64) -> Option<Labelled> {
+        if let Some(free) = self.free.get().filter(|free| free.peak_bytes <= limit_bytes) {
+            return Some(free.clone());
+        }
+        let labelled = self.sketch.label(limit_bytes, FIRST_EXPOSURE)?;
+        if !labelled.is_bound {
+            _ = self.free.set(labelled.clone());
+        }
+        Some(labelled)
+    }
+}
