@@ -2,6 +2,8 @@
 
 mod calibrate;
 mod clusters;
+mod diff;
+mod explain;
 mod inspect;
 mod models;
 mod partition;
@@ -49,6 +51,8 @@ struct Arguments {
 enum Command {
     Calibrate(calibrate::Arguments),
     Clusters(clusters::Arguments),
+    Diff(diff::Arguments),
+    Explain(explain::Arguments),
     Inspect(inspect::Arguments),
     Models(models::Arguments),
     Partition(partition::Arguments),
@@ -75,6 +79,7 @@ Examples:
                                          how fast that runs, and whether it fits
   meshwright plan gpt-2.6b --cluster 8xh100
                                          the fastest way to run it that fits
+  meshwright explain plan.json           why a plan that `plan -o` wrote is what it is
 
 Exit codes: 0 success, 1 the answer is no, 2 bad input or usage.";
 
@@ -86,6 +91,8 @@ fn main() -> ExitCode {
     error::finish(match command {
         Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Clusters(arguments) => clusters::execute(&arguments),
+        Command::Diff(arguments) => diff::execute(&arguments),
+        Command::Explain(arguments) => explain::execute(&arguments),
         Command::Inspect(arguments) => inspect::execute(&arguments),
         Command::Models(arguments) => models::execute(&arguments),
         Command::Partition(arguments) => partition::execute(&arguments),

@@ -15,7 +15,8 @@ pub(crate) fn location(program: &Program, op: OpId) -> Option<String> {
     position(location).or_else(|| (!location.scope.is_empty()).then(|| location.scope.to_string()))
 }
 
-fn position(location: &Location) -> Option<String> {
+/// Such as `step.py:12:3`.
+pub(crate) fn position(location: &Location) -> Option<String> {
     (!location.file.is_empty()).then(|| format!("{}:{}:{}", location.file, location.line, location.column))
 }
 

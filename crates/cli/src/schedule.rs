@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::input::{self, Wanted, is_stdin};
 use crate::model::{self, Model, ModelArguments, Module};
 use crate::place::place;
+use crate::plan::{AppliedPlan, planned_model};
 use crate::table::count;
 
 /// How a model is to be laid out.
@@ -29,12 +30,33 @@ pub(crate) struct ScheduleArguments {
     pub(crate) tactics: PathBuf,
 }
 
+/// How a model is to be laid out: by tactics, or as a plan says.
+#[derive(Debug, Args)]
+pub(crate) struct LayoutArguments {
+    /// Axes of the mesh and their sizes, such as `data=2,model=4`
+    #[arg(long, value_name = "AXES", required_unless_present = "plan")]
+    mesh: Option<String>,
+    /// TOML file of tactics, or `-` for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "plan")]
+    tactics: Option<PathBuf>,
+    /// File that `meshwright plan -o` wrote, instead of a mesh and tactics; what it is for goes with it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mesh", "tactics"])]
+    plan: Option<PathBuf>,
+}
+
 /// A model that can be laid out, and how.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pub(crate) model: Model,
     pub(crate) mesh: Mesh,
-    file: File,
+    by: LaidOutBy,
+}
+
+/// What decides how a model is laid out.
+#[derive(Debug)]
+enum LaidOutBy {
+    Tactics(File),
+    Plan(Box<AppliedPlan>),
 }
 
 /// Tactics with the text they were read from.
@@ -61,18 +83,57 @@ impl Schedule {
         let file = File::read(&arguments.tactics)?;
         let model = model::load_one(model)?;
         check_program(&model.program)?;
-        Ok(Schedule { model, mesh, file })
+        Ok(Schedule { model, mesh, by: LaidOutBy::Tactics(file) })
+    }
+
+    /// The same, or a plan and the model it is for.
+    pub(crate) fn load_layout(model: &ModelArguments, arguments: &LayoutArguments) -> Result<Schedule, Error> {
+        match arguments {
+            LayoutArguments { plan: Some(path), .. } => Schedule::load_plan(model, path),
+            LayoutArguments { mesh: Some(mesh), tactics: Some(tactics), plan: None } => {
+                let arguments = ScheduleArguments { mesh: mesh.clone(), tactics: tactics.clone() };
+                Schedule::load(model, &arguments)
+            }
+            LayoutArguments { .. } => Err(Error::new("give `--plan`, or `--mesh` and `--tactics`")),
+        }
+    }
+
+    fn load_plan(model: &ModelArguments, path: &Path) -> Result<Schedule, Error> {
+        if is_stdin(&model.model) && is_stdin(path) {
+            return Err(Error::new("the model and the plan cannot both be standard input")
+                .hint("give one of them as a file instead of `-`"));
+        }
+        let model = planned_model(model)?;
+        check_program(&model.program)?;
+        let plan = AppliedPlan::load(path, &model.program)?;
+        let mesh = plan.recipe.full_mesh().map_err(Error::new)?;
+        Ok(Schedule { model, mesh, by: LaidOutBy::Plan(Box::new(plan)) })
+    }
+
+    /// The plan that the model is laid out by, if it is one.
+    pub(crate) fn plan(&self) -> Option<&AppliedPlan> {
+        match &self.by {
+            LaidOutBy::Plan(plan) => Some(plan),
+            LaidOutBy::Tactics(_) => None,
+        }
+    }
+
+    fn tactics(&self) -> &[Tactic] {
+        match &self.by {
+            LaidOutBy::Tactics(file) => &file.tactics,
+            LaidOutBy::Plan(_) => &[],
+        }
     }
 
     /// Whether a tactic cuts the model into stages.
     pub(crate) fn has_stages(&self) -> bool {
-        let mut actions = self.file.tactics.iter().flat_map(|tactic| &tactic.actions);
+        let mut actions = self.tactics().iter().flat_map(|tactic| &tactic.actions);
         actions.any(|action| matches!(action, Action::Stages(_)))
     }
 
     /// How many stages the model is cut into.
     pub(crate) fn stage_count(&self) -> usize {
-        let actions = self.file.tactics.iter().flat_map(|tactic| &tactic.actions);
+        let actions = self.tactics().iter().flat_map(|tactic| &tactic.actions);
         let stages = actions.filter_map(|action| match action {
             Action::Stages(stages) => Some(match &stages.cut {
                 StageCut::Even(count) => *count,
@@ -95,16 +156,25 @@ impl Schedule {
 
     /// The same for those who do not end where a tactic cannot be applied.
     pub(crate) fn try_pipeline(&self) -> Result<Pipelined, TacticError> {
-        pipeline(&self.model.program, &self.mesh, &self.file.tactics, &estimate)
+        pipeline(&self.model.program, &self.mesh, self.tactics(), &estimate)
     }
 
     pub(crate) fn try_partition(&self) -> Result<Partitioned, TacticError> {
-        tactics::partition(&self.model.program, &self.mesh, &self.file.tactics, &estimate)
+        match &self.by {
+            LaidOutBy::Tactics(file) => tactics::partition(&self.model.program, &self.mesh, &file.tactics, &estimate),
+            LaidOutBy::Plan(plan) => plan.partition(&self.model.program).map_err(|message| {
+                let tactic = format!("cannot use the plan `{}`", plan.name());
+                TacticError { number: None, tactic, message, hint: None }
+            }),
+        }
     }
 
     /// Tells what is wrong with a tactic.
     pub(crate) fn refuse(&self, error: &TacticError) -> Error {
-        self.file.refuse(error)
+        match &self.by {
+            LaidOutBy::Tactics(file) => file.refuse(error),
+            LaidOutBy::Plan(_) => Error::new(format!("{}: {}", error.tactic, error.message)),
+        }
     }
 }
 

@@ -12,11 +12,11 @@ use crate::error::{Answer, Error};
 use crate::model::ModelArguments;
 use crate::output;
 use crate::run::refused;
-use crate::schedule::{Schedule, ScheduleArguments};
+use crate::schedule::{LayoutArguments, Schedule};
 use crate::table::count;
 use crate::tensors::names;
 
-/// Check that a model laid out by tactics computes what the whole model does
+/// Check that a model laid out by tactics or a plan computes what the whole model does
 ///
 /// Both are evaluated with the reference interpreter on the same generated inputs, the partitioned
 /// one on every device of the mesh, and their results compared. The exit code is 1 if they differ.
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
-    schedule: ScheduleArguments,
+    schedule: LayoutArguments,
     /// Seed of the generated inputs
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -45,7 +45,8 @@ pub(crate) struct Arguments {
 const AFTER_HELP: &str = "\
 Examples:
   meshwright verify mlp --set hidden=16 --mesh data=2,model=2 --tactics megatron.toml
-  meshwright verify step.mlir --mesh data=8 --tactics zero.toml --json | jq .equal";
+  meshwright verify step.mlir --mesh data=8 --tactics zero.toml --json | jq .equal
+  meshwright verify step.mlir --plan plan.json";
 
 /// Each device is a thread with its own memory.
 const MAXIMUM_DEVICES: usize = 256;
@@ -58,7 +59,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(tolerance) = arguments.tolerance.filter(|tolerance| !tolerance.is_finite() || *tolerance < 0.0) {
         return Err(Error::new(format!("`--tolerance` is {tolerance}, must be 0 or more")));
     }
-    let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
+    let schedule = Schedule::load_layout(&arguments.model, &arguments.schedule)?;
     let program = &schedule.model.program;
     check_elements(program, 1)?;
     check_devices(schedule.mesh.devices())?;

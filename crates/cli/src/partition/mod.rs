@@ -17,13 +17,13 @@ use meshwright::tactics::Partitioned;
 use crate::error::{Answer, Error, tell};
 use crate::model::ModelArguments;
 use crate::output::{self, Overwrite};
-use crate::schedule::{Schedule, ScheduleArguments};
+use crate::schedule::{LayoutArguments, Schedule};
 use crate::table::terminal_width;
 use crate::tensors::names;
 
 use staged::StagedSummary;
 
-/// Lay a model out on a mesh by tactics, and show what that costs
+/// Lay a model out on a mesh by tactics or a plan, and show what that costs
 ///
 /// Tactics apply in order; after each you see how many collectives a step runs, how many bytes a
 /// device sends, the most memory it needs, and a first estimate of the time that takes. Then come
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
-    schedule: ScheduleArguments,
+    schedule: LayoutArguments,
     /// Print the partitioned program instead: `local` is what one device runs, `stablehlo` a module
     /// of whole values that XLA runs on all of them
     #[arg(long, value_name = "FORM")]
@@ -63,7 +63,8 @@ const AFTER_HELP: &str = "\
 Examples:
   meshwright partition llama3-8b --mesh data=2,model=4 --tactics megatron.toml
   meshwright partition step.mlir --mesh data=8 --tactics zero.toml --json | jq .collectives
-  meshwright partition step.mlir --mesh data=8 --tactics zero.toml --emit local | less";
+  meshwright partition step.mlir --mesh data=8 --tactics zero.toml --emit local | less
+  meshwright partition step.mlir --plan plan.json --emit stablehlo -o local.mlir";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
@@ -74,7 +75,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(path) = &arguments.output {
         output::check(path, arguments.overwrite)?;
     }
-    let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
+    let schedule = Schedule::load_layout(&arguments.model, &arguments.schedule)?;
     if schedule.has_stages() {
         return execute_stages(arguments, &schedule, started);
     }

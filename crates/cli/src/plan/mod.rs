@@ -1,13 +1,23 @@
 //! `meshwright plan`: the fastest way to run a model on a cluster that fits its memory.
 
+mod apply;
 mod batch;
+mod file;
+mod fingerprint;
 mod json;
 mod pareto;
+mod ranges;
 mod refusal;
+#[cfg(test)]
+mod round_trip;
 mod text;
 mod variant;
+mod write;
 
+pub(crate) use apply::{AppliedPlan, given, planned_model};
 pub(crate) use batch::reason;
+pub(crate) use file::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart};
+pub(crate) use ranges::{fold_names, unfold_name};
 pub(crate) use variant::build;
 
 use std::path::PathBuf;
@@ -17,19 +27,20 @@ use clap::Args;
 use meshwright::cluster::{Cluster, parse_bytes};
 use meshwright::models::Model;
 use meshwright::plan::{Plan, Request, plan};
-use meshwright::program::{Program, expand_batch_norm};
+use meshwright::program::Program;
 use meshwright::simulate::{Engine, Prepared};
 
 use crate::cluster;
 use crate::error::{Answer, Error, tell};
 use crate::model::{self, ModelArguments};
-use crate::output;
+use crate::output::{self, Overwrite};
 use crate::simulate::{EngineArguments, Simulation, Step, Summary};
 use crate::table::{size, terminal_width};
 use batch::{BatchSize, Batches};
 use pareto::Ladder;
 use refusal::Refused;
 use variant::Given;
+use write::{Setting, plan_file};
 
 /// Plan how to run a model on a cluster: the fastest way found that fits its memory
 ///
@@ -54,42 +65,40 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N|max")]
     batch: Option<BatchSize>,
     /// Show time against memory: the fastest plans under a dozen limits
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     pareto: bool,
     #[command(flatten)]
     engine: EngineArguments,
+    /// Write the plan to a file, which `explain`, `diff`, `simulate`, `verify` and `partition` read
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   meshwright plan gpt-2.6b --cluster 8xa100-80g
-  meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB
+  meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB -o plan.json
   meshwright plan gpt-2.6b --cluster 8xa100-80g --batch max
   meshwright plan gpt-2.6b --cluster 8xa100-80g --pareto
   meshwright plan step.mlir --cluster 8xh100 --microbatches 4 --json | jq .step_seconds";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
-    let engine = arguments.engine.engine()?;
-    let mut cluster = cluster::load(&arguments.cluster)?;
-    let own = cluster.memory_bytes() as u64;
-    let limit_bytes = match &arguments.memory {
-        Some(text) => {
-            let refuse = |(message, hint)| Error::new(format!("`--memory`: {message}")).hint(hint);
-            parse_bytes(text).map_err(refuse)? as u64
-        }
-        None => own,
-    };
-    if limit_bytes > own {
-        tell(format_args!("note: a device of `{}` has {}, less than `--memory`", cluster.name, size(own as usize)));
+    if let Some(path) = &arguments.output {
+        output::check(path, arguments.overwrite)?;
     }
-    let limit_bytes = limit_bytes.min(own);
+    let engine = arguments.engine.engine()?;
+    let whole_cluster = cluster::load(&arguments.cluster)?;
+    let limit_bytes = limit(arguments, &whole_cluster)?;
+    let mut cluster = whole_cluster.clone();
     for nodes in &mut cluster.nodes {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
     }
-    let asked = Asked { arguments, engine, cluster: &cluster, limit_bytes };
+    let asked = Asked { arguments, engine, whole_cluster: &whole_cluster, cluster: &cluster, limit_bytes };
     match (arguments.batch, arguments.pareto) {
         (Some(BatchSize::Max), true) => Err(Error::new("`--batch max` and `--pareto` cannot be given together")
             .hint("leave one of them out, or give `--batch` a number")),
@@ -100,7 +109,10 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
             let program = build(&model).map_err(Error::new)?;
             asked.plan_one(&program, Some(&model))
         }
-        (None, _) => asked.plan_one(&program(&arguments.model)?, model::preset(&arguments.model)?.as_ref()),
+        (None, _) => {
+            let program = planned_model(&arguments.model)?.program;
+            asked.plan_one(&program, model::preset(&arguments.model)?.as_ref())
+        }
     }
 }
 
@@ -108,6 +120,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 struct Asked<'a> {
     arguments: &'a Arguments,
     engine: &'static Engine,
+    whole_cluster: &'a Cluster,
     /// With no more memory than may be used.
     cluster: &'a Cluster,
     limit_bytes: u64,
@@ -163,6 +176,7 @@ impl Asked<'_> {
         let name = self.arguments.model.model.display().to_string();
         let simulated =
             Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
+        self.write(program, plan, batches, simulation.mfu)?;
         let report = Report { program, plan, simulated, batches, limit_bytes: self.limit_bytes, planning_seconds };
         if self.arguments.json {
             output::print_json(&report.to_json())?;
@@ -170,6 +184,28 @@ impl Asked<'_> {
             output::print(report.to_text(terminal_width()).as_bytes())?;
         }
         Ok(Answer::Yes)
+    }
+
+    /// Writes the plan where that is asked for, with the batch among the settings of its model.
+    fn write(&self, program: &Program, plan: &Plan, batches: Option<&Batches>, mfu: f64) -> Result<(), Error> {
+        let Some(path) = &self.arguments.output else { return Ok(()) };
+        let best = batches.and_then(|batches| batches.best.as_ref()).map(|best| best.batch);
+        let batch = match self.arguments.batch {
+            Some(BatchSize::Samples(samples)) => Some(samples),
+            Some(BatchSize::Max) | None => best,
+        };
+        let batch = batch.map(|batch| format!("batch={batch}"));
+        let settings: Vec<String> = self.arguments.model.settings().iter().cloned().chain(batch).collect();
+        let setting = Setting {
+            model: &self.arguments.model.model.display().to_string(),
+            settings: &settings,
+            program,
+            cluster: self.whole_cluster,
+            engine: self.engine.name,
+            memory_limit: self.limit_bytes,
+        };
+        let text = plan_file(&setting, plan, mfu).to_text()?;
+        output::write(path, text.as_bytes(), self.arguments.overwrite)
     }
 
     fn show_ladder(&self, ladder: &Ladder) -> Result<Answer, Error> {
@@ -182,15 +218,16 @@ impl Asked<'_> {
     }
 }
 
-/// The model as it is planned: loops written out, since layers alike are found in the body.
-fn program(arguments: &ModelArguments) -> Result<Program, Error> {
-    let mut models = model::load(arguments)?;
-    if models.len() > 1 {
-        return Err(Error::new(format!("the file has {} modules, `plan` takes one", models.len())));
+/// What a device may have in memory.
+fn limit(arguments: &Arguments, cluster: &Cluster) -> Result<u64, Error> {
+    let own = cluster.memory_bytes() as u64;
+    let Some(text) = &arguments.memory else { return Ok(own) };
+    let refuse = |(message, hint)| Error::new(format!("`--memory`: {message}")).hint(hint);
+    let limit_bytes = parse_bytes(text).map_err(refuse)? as u64;
+    if limit_bytes > own {
+        tell(format_args!("note: a device of `{}` has {}, less than `--memory`", cluster.name, size(own as usize)));
     }
-    let model = models.pop().ok_or_else(|| Error::new("the file has no module"))?;
-    let unrolled = model.program.unroll().map_err(Error::new)?;
-    Ok(expand_batch_norm(&unrolled).into_owned())
+    Ok(limit_bytes.min(own))
 }
 
 fn step(program: &Program, plan: &Plan, engine: &Engine) -> Step {

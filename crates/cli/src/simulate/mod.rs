@@ -17,7 +17,7 @@ use crate::cluster;
 use crate::error::{Answer, Error, tell};
 use crate::model::ModelArguments;
 use crate::output::{self, Overwrite};
-use crate::schedule::{Schedule, ScheduleArguments};
+use crate::schedule::{LayoutArguments, Schedule};
 use crate::table::{count, terminal_width};
 
 pub(crate) use step::{Simulation, Step, check_devices};
@@ -25,9 +25,9 @@ pub(crate) use text::rate;
 
 /// Simulate a step on a cluster: how long it takes, what for, and whether it fits
 ///
-/// The model is laid out by tactics, as one program or in stages, and what every device runs is put
-/// in time: kernels, collectives beside them, messages between stages. You see whether it fits, the
-/// time of a step and what it goes to, memory at the peak, stages, and the dearest collectives.
+/// The model is laid out by tactics, as one program or in stages, or by a plan, and what every device
+/// runs is put in time: kernels, collectives beside them, messages between stages. You see whether it
+/// fits, the time of a step and what it goes to, memory at the peak, stages, and the dearest collectives.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CLUSTER")]
     cluster: PathBuf,
     #[command(flatten)]
-    schedule: ScheduleArguments,
+    layout: LayoutArguments,
     #[command(flatten)]
     engine: EngineArguments,
     /// Write what runs when as trace events, which Perfetto and Chrome open
@@ -53,14 +53,20 @@ pub(crate) struct Arguments {
 /// What runs programs.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArguments {
-    /// What runs the program on each device
-    #[arg(long, value_name = "ENGINE", default_value = "xla", value_parser = engine_names())]
-    engine: String,
+    /// What runs the program on each device [default: xla]
+    #[arg(long, value_name = "ENGINE", value_parser = engine_names())]
+    engine: Option<String>,
 }
 
 impl EngineArguments {
     pub(crate) fn engine(&self) -> Result<&'static Engine, Error> {
-        engine(&self.engine).ok_or_else(|| Error::new(format!("there is no engine `{}`", self.engine)))
+        let name = self.engine.as_deref().unwrap_or("xla");
+        engine(name).ok_or_else(|| Error::new(format!("there is no engine `{name}`")))
+    }
+
+    /// The engine that was asked for.
+    pub(crate) fn given(&self) -> Result<Option<&'static Engine>, Error> {
+        self.engine.is_some().then(|| self.engine()).transpose()
     }
 }
 
@@ -73,16 +79,20 @@ Examples:
   meshwright simulate gpt-2.6b --cluster 8xh100 --mesh data=8 --tactics zero.toml
   meshwright simulate llama3-8b --cluster 2x8xa100-80g --mesh data=2,model=4,micro=8@time \\
     --tactics stages.toml --trace trace.json
-  meshwright simulate step.mlir --cluster 8xh100 --mesh data=8 --tactics zero.toml --json | jq .mfu";
+  meshwright simulate step.mlir --cluster 8xh100 --mesh data=8 --tactics zero.toml --json | jq .mfu
+  meshwright simulate gpt-2.6b --cluster 8xh100 --plan plan.json";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
     if let Some(path) = &arguments.trace {
         output::check(path, arguments.overwrite)?;
     }
-    let engine = arguments.engine.engine()?;
     let cluster = cluster::load(&arguments.cluster)?;
-    let schedule = Schedule::load(&arguments.model, &arguments.schedule)?;
+    let schedule = Schedule::load_layout(&arguments.model, &arguments.layout)?;
+    let (engine, other_numbers) = match schedule.plan() {
+        Some(plan) => (plan.check_engine(arguments.engine.given()?)?, plan.check_cluster(&cluster)?),
+        None => (arguments.engine.engine()?, None),
+    };
     let devices = schedule.mesh.devices() * schedule.stage_count();
     let spare = check_devices(devices, &cluster).map_err(|(message, hint)| Error::new(message).hint(hint))?;
     let step = Step::new(&schedule, engine).map_err(|error| schedule.refuse(&error))?;
@@ -91,7 +101,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         name: arguments.model.model.display().to_string(),
         step: &step,
         simulation: &simulation,
-        notes: spare.into_iter().chain(step.notes.iter().cloned()).collect(),
+        notes: spare.into_iter().chain(other_numbers).chain(step.notes.iter().cloned()).collect(),
         seconds: started.elapsed().as_secs_f64(),
     };
     if let Some(path) = &arguments.trace {

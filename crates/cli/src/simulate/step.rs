@@ -39,6 +39,11 @@ impl Step {
         }
         let partitioned = schedule.try_partition()?;
         let prepared = Prepared::whole(partitioned.local, &partitioned.anatomy.classes, engine);
+        if schedule.plan().is_some() {
+            // What a plan computes again is no work of the model.
+            let program = &schedule.model.program;
+            return Ok(Step::of(prepared, program, &program.anatomy(), &[]));
+        }
         Ok(Step::of(prepared, &partitioned.program, &partitioned.anatomy, &partitioned.feedback))
     }
 

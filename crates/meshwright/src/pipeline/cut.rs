@@ -51,7 +51,7 @@ pub fn pipeline(
 ) -> Result<Pipelined, TacticError> {
     let asked = Asked::find(mesh, tactics)?;
     let program = asked.rewritten(program, mesh, tactics)?;
-    let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
+    let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics, price)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
     asked.check_tiled(&last, &notes)?;
     let (built, mut measured) = measure_all(snapshots, price, || asked.build(&last, price));
@@ -75,7 +75,7 @@ pub(crate) fn only_pipeline(
 ) -> Result<(Pipeline, Arc<Anatomy>), TacticError> {
     let asked = Asked::find(mesh, tactics)?;
     let program = asked.rewritten(program, mesh, tactics)?;
-    let (layout, notes) = lay_out_last(&program, mesh, tactics)?;
+    let (layout, notes) = lay_out_last(&program, mesh, tactics, price)?;
     asked.check_tiled(&layout, &notes)?;
     let (pipeline, _) = asked.build(&layout, price)?;
     Ok((pipeline, layout.anatomy.clone()))

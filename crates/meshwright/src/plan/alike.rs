@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::bundle::{Bundle, Bundles};
+use super::fixed::Fixed;
 use crate::program::{OpId, Program, stretches};
 use crate::shard::Layout;
 
@@ -30,8 +31,9 @@ pub(super) struct Place {
 
 impl Classes {
     /// Layers are split into at most so many runs, each with classes of its own.
-    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, runs: usize) -> Classes {
-        let keys: Vec<u64> = bundles.list.iter().map(|bundle| signature(layout, bundle)).collect();
+    /// What was decided differently before is not alike.
+    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, runs: usize, fixed: Option<&Fixed<'_>>) -> Classes {
+        let keys: Vec<u64> = bundles.list.iter().map(|bundle| signature(layout, bundle, fixed)).collect();
         let count = keys.len();
         let mut classes = Classes { members: Vec::new(), of: vec![usize::MAX; count], places: vec![None; count] };
         for (number, stretch) in stretches(&keys).into_iter().enumerate() {
@@ -59,7 +61,7 @@ impl Classes {
 }
 
 /// Equal for bundles whose ops are cut in the same ways and read each other in the same places.
-fn signature(layout: &Layout<'_>, bundle: &Bundle) -> u64 {
+fn signature(layout: &Layout<'_>, bundle: &Bundle, fixed: Option<&Fixed<'_>>) -> u64 {
     let program = layout.program;
     let places: FxHashMap<OpId, usize> = bundle.ops.iter().enumerate().map(|(place, &op)| (op, place)).collect();
     let mut hasher = FxHasher::default();
@@ -67,6 +69,9 @@ fn signature(layout: &Layout<'_>, bundle: &Bundle) -> u64 {
     for &op in &bundle.ops {
         layout.rule(op).hash(&mut hasher);
         sign(program, op, &mut hasher);
+        if let Some(fixed) = fixed {
+            fixed.sign(op, &mut hasher);
+        }
         for &operand in &program.ops[op].operands {
             program.producer(operand).and_then(|maker| places.get(&maker)).hash(&mut hasher);
         }

@@ -4,10 +4,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::bundle::Bundle;
-use super::moves::{Moves, Place};
+use super::fixed::Fixed;
+use super::moves::{Moves, PARTIAL, Place};
 use super::parts::Parts;
 use super::work::{Work, Worker};
-use crate::program::{OpId, ValueId, is_heavy};
+use crate::program::{Binary, Op, OpId, ValueId, is_heavy};
 use crate::shard::{Layout, Sharding, Strategy, is_tie};
 
 /// One way to cut a bundle.
@@ -38,13 +39,29 @@ pub(super) struct Scene<'a, 'p> {
     pub(super) layout: Layout<'p>,
     pub(super) parts: Parts<'a>,
     pub(super) work: &'a Work,
-    pub(super) worker: Worker<'a>,
+    /// `None` where computing costs nothing, but must not be done twice.
+    pub(super) worker: Option<Worker<'a>>,
+    pub(super) fixed: Option<&'a Fixed<'p>>,
 }
 
 impl<'a, 'p> Scene<'a, 'p> {
     /// All ways to cut a bundle, the uncut first.
     pub(super) fn choices(&mut self, moves: &mut Moves<'_>, bundle: &Bundle) -> Vec<Choice> {
-        let cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
+        let mut cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
+        if let Some(fixed) = self.fixed {
+            let allows =
+                |cuts: &Vec<Cut>| bundle.ops.iter().zip(cuts).all(|(&op, cut)| fixed.allows(self.parts.axes, op, cut));
+            cuts.retain(allows);
+            let decided = self.decided(bundle, fixed);
+            let is_allowed = cuts.is_empty() || allows(&decided);
+            if is_allowed
+                && !cuts
+                    .iter()
+                    .any(|cuts| cuts.iter().zip(&decided).all(|(left, right)| left.strategy == right.strategy))
+            {
+                cuts.insert(0, decided);
+            }
+        }
         let mut choices = Vec::with_capacity(cuts.len());
         for ops in cuts {
             let compute_seconds = self.compute_seconds(bundle, &ops);
@@ -54,9 +71,33 @@ impl<'a, 'p> Scene<'a, 'p> {
             }
         }
         if is_heavy(&self.layout.program.ops[bundle.ops[0]].op) {
-            drop_slow(&mut choices);
+            match self.worker {
+                Some(_) => drop_slow(&mut choices),
+                None => self.drop_repeated(&mut choices),
+            }
         }
         choices
+    }
+
+    /// A bundle as it was decided before.
+    fn decided(&self, bundle: &Bundle, fixed: &Fixed<'_>) -> Vec<Cut> {
+        let cut = |&op: &OpId| {
+            let layout = fixed.layout();
+            let lies = |value: &ValueId| layout.sharding(*value).finished();
+            let results = self.layout.program.ops[op].results.iter().map(lies).collect();
+            self.cut(op, layout.strategy(op).clone(), (!bundle.is_heavy).then_some(results))
+        };
+        bundle.ops.iter().map(cut).collect()
+    }
+
+    /// Drops the ways in which devices compute what others compute too, if there are others.
+    fn drop_repeated(&self, choices: &mut Vec<Choice>) {
+        let mesh = &self.layout.mesh;
+        let parts = |choice: &Choice| -> usize {
+            choice.ops[0].strategy.factors.iter().map(|pieces| mesh.product(pieces)).product()
+        };
+        let most = choices.iter().map(parts).max();
+        choices.retain(|choice| Some(parts(choice)) == most);
     }
 
     /// Every axis cuts one of the factors, or none.
@@ -97,7 +138,9 @@ impl<'a, 'p> Scene<'a, 'p> {
             let operation = &program.ops[*op];
             operation.operands.iter().chain(&operation.results).copied().collect::<SmallVec<[ValueId; 4]>>()
         };
-        let weight = |value: &ValueId| (program.ty(*value).elements(), program.shape(*value).len());
+        let may_cut =
+            |value: &ValueId| self.parts.axes.pieces.iter().all(|pieces| self.layout.may_ever_cut(*value, pieces[0]));
+        let weight = |value: &ValueId| (program.ty(*value).elements(), program.shape(*value).len(), may_cut(value));
         let candidates = bundle.ops.iter().flat_map(values).filter(|&value| !self.layout.is_free(value));
         let Some(seed) = candidates.max_by_key(|value| (weight(value), std::cmp::Reverse(*value))) else {
             return Vec::new();
@@ -115,7 +158,63 @@ impl<'a, 'p> Scene<'a, 'p> {
         for place in places {
             found.extend(self.follow(bundle, seed, place));
         }
+        let sums = self.sums(bundle);
+        for axis in 0..if sums.is_empty() { 0 } else { self.parts.axes.len() } {
+            for index in 0..found.len() {
+                found.extend(self.carried(&found[index], &sums, axis));
+            }
+        }
         found
+    }
+
+    /// Ops of a bundle that add up results of several products: of parts of sums they make parts of sums. Each with
+    /// whether it is the last.
+    fn sums(&self, bundle: &Bundle) -> Vec<(usize, bool)> {
+        let program = self.layout.program;
+        let mut sums: Vec<(usize, bool)> = Vec::new();
+        let mut products = 0;
+        for (index, &op) in bundle.ops.iter().enumerate() {
+            let operation = &program.ops[op];
+            if operation.op != Op::Binary(Binary::Add) {
+                continue;
+            }
+            let makers = || operation.operands.iter().filter_map(|&value| program.producer(value));
+            let is_summed = |maker: OpId| sums.iter().any(|&(sum, _)| bundle.ops[sum] == maker);
+            let of_products = makers().filter(|&maker| is_heavy(&program.ops[maker].op)).count();
+            if of_products > 0 || makers().any(is_summed) {
+                products += of_products;
+                sums.push((index, true));
+            }
+        }
+        if products < 2 {
+            return Vec::new();
+        }
+        for place in 0..sums.len() {
+            let result = program.ops[bundle.ops[sums[place].0]].results[0];
+            let reads = |op: &OpId| program.ops[*op].operands.contains(&result);
+            let is_summed = |index: usize| sums.iter().any(|&(sum, _)| sum == index);
+            let mut readers = (0..bundle.ops.len()).filter(|&index| reads(&bundle.ops[index]));
+            sums[place].1 = !readers.all(is_summed) || !bundle.ops.iter().any(reads);
+        }
+        sums
+    }
+
+    /// The same where sums are taken of parts of sums over an axis, and finished once.
+    fn carried(&self, cuts: &[Cut], sums: &[(usize, bool)], axis: usize) -> Option<Vec<Cut>> {
+        let is_free = |cut: &Cut| cut.made[0].spot(axis) == 0 && cut.wanted.iter().all(|place| place.spot(axis) == 0);
+        if !sums.iter().all(|&(index, _)| is_free(&cuts[index])) {
+            return None;
+        }
+        let mut cuts = cuts.to_vec();
+        for &(index, is_last) in sums {
+            let cut = &mut cuts[index];
+            cut.wanted.iter_mut().for_each(|place| *place = place.with(axis, PARTIAL));
+            cut.made[0] = cut.made[0].with(axis, PARTIAL);
+            if !is_last {
+                cut.lies[0] = cut.lies[0].with(axis, PARTIAL);
+            }
+        }
+        Some(cuts)
     }
 
     /// How a bundle is cut where one of its values lies so.
@@ -159,7 +258,8 @@ impl<'a, 'p> Scene<'a, 'p> {
     }
 
     fn compute_seconds(&self, bundle: &Bundle, cuts: &[Cut]) -> f64 {
-        let seconds = |(&op, cut): (&OpId, &Cut)| self.work.seconds(self.worker, &self.parts, op, cut);
+        let Some(worker) = self.worker else { return 0.0 };
+        let seconds = |(&op, cut): (&OpId, &Cut)| self.work.seconds(worker, &self.parts, op, cut);
         bundle.ops.iter().zip(cuts).map(seconds).sum()
     }
 
@@ -189,6 +289,12 @@ impl<'a, 'p> Scene<'a, 'p> {
             }
             for ((&result, &made), &finished) in program.ops[op].results.iter().zip(&cut.made).zip(&cut.lies) {
                 lies.insert(result, (made, finished));
+                // What is stored otherwise than it is made is brought there.
+                let is_stored = self.fixed.is_some_and(|fixed| fixed.is_stored(result));
+                if is_stored && made != finished && !made.is_partial(self.parts.axes.len()) {
+                    let times = self.parts.time.trips(op) as f64;
+                    seconds += times * moves.seconds(&self.parts.tile(result), made, finished);
+                }
             }
         }
         seconds

@@ -37,6 +37,8 @@ pub(super) struct Flow {
     pub(super) is_outside: bool,
     /// It is brought there before such a loop, and kept until its end.
     pub(super) is_early: bool,
+    /// It is read in the forward pass too, where parts of sums are added up.
+    pub(super) is_finished: bool,
 }
 
 /// What a value that is moved is for.
@@ -133,13 +135,16 @@ impl Graph {
                         kind,
                         is_outside: in_loop && !is_repeated && time.microbatches > 1,
                         is_early,
+                        is_finished: pass == Some(false) && flow_of[value.index()][0].is_some(),
                     });
                 }
                 flows[number].count += 1;
-                for place in 0..2 {
-                    if pass.is_none_or(|forward| forward == (place == 0)) {
-                        flow_of[value.index()][place] = Some(number as u32);
-                    }
+                let [forward, backward] = &mut flow_of[value.index()];
+                if pass != Some(false) {
+                    *forward = Some(number as u32);
+                }
+                if pass != Some(true) {
+                    *backward = Some(number as u32);
                 }
             }
         }

@@ -13,6 +13,7 @@ use super::graph::{Flow, Graph, Kind, Origin, Reader};
 use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
 use super::parts::Parts;
+use super::runner_up::{Contest, contests};
 
 /// What was chosen.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub(super) struct Labelled {
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
     pub(super) hideable_seconds: f64,
+    /// What each class could do instead; none where it does not fit.
+    pub(super) contests: Vec<Contest>,
 }
 
 /// What a class does.
@@ -54,8 +57,6 @@ impl Exposure {
     }
 }
 
-/// Seconds are counted in these steps.
-const UNIT: f64 = 1e-9;
 /// Enough for a proof on all but the largest.
 const MOST_WORK: f64 = 2e7;
 const THREADS: usize = 2;
@@ -79,6 +80,8 @@ pub(super) struct Task<'t> {
     pub(super) lives: &'t Lives,
     pub(super) exposure: Exposure,
     pub(super) may_recompute: bool,
+    /// Costs are counted in these steps.
+    pub(super) unit: f64,
 }
 
 /// What it takes to bring values elsewhere.
@@ -130,7 +133,7 @@ struct Copy {
     bytes: Vec<u64>,
 }
 
-impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
+impl<'b, 'm, 't> Building<'b, 'm, 't> {
     fn new(task: &'b Task<'t>, moves: &'b mut Prices<'m>, may_recompute: bool) -> Building<'b, 'm, 't> {
         let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
@@ -155,7 +158,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         let count = self.task.classes.members[class].len() as f64;
         let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
         let seconds = count * times * (choice.compute_seconds + choice.inner_seconds);
-        Alternative { cost: scaled(seconds, UNIT), ..Alternative::default() }
+        Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 
     /// Looks at memory at no more than so many times, one of which is known to matter.
@@ -177,6 +180,11 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
             let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
             let mut labelled = self.read(&solution, most_times > 0);
             let is_over = labelled.peak_bytes > limit_bytes;
+            if !is_over {
+                let chosen = &solution.assignment;
+                let copies = self.copies.iter().flatten().map(|copy| copy.bytes[chosen[copy.node] as usize]);
+                labelled.contests = contests(self.task, &self.labels, &problem, chosen, copies.sum(), limit_bytes);
+            }
             if !is_over || times.len() >= most_times || times.contains(&labelled.peak_step) {
                 self.tell_moves(&mut labelled);
                 return (most_times == 0 || !is_over).then_some(labelled);
@@ -233,13 +241,14 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         Labelled {
             labels,
             copies: self.copies.iter().map(copy).collect(),
-            seconds: solution.evaluation.cost as f64 * UNIT,
-            lower_bound_seconds: solution.lower_bound as f64 * UNIT,
+            seconds: solution.evaluation.cost as f64 * self.task.unit,
+            lower_bound_seconds: solution.lower_bound as f64 * self.task.unit,
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
             waiting_seconds: 0.0,
             hideable_seconds: 0.0,
+            contests: Vec::new(),
         }
     }
 
@@ -252,7 +261,8 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
         for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
             let ty = parts.tile(flow.value);
             let moves = self.moves.of(flow.kind);
-            let from = flow.origin.place(chosen(flow.origin.class()));
+            let made = flow.origin.place(chosen(flow.origin.class()));
+            let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
             let middle = copy.unwrap_or(from);
             let mut seconds = moves.seconds(&ty, from, middle);
             for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
@@ -277,7 +287,13 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
     /// them.
     fn flow(&mut self, flow: &Flow) -> Option<Copy> {
         let origin = flow.origin;
-        let froms = self.places(origin.class(), |choice| origin.place(choice));
+        let axes = self.task.parts.axes.len();
+        let place = |choice: &Choice| match origin.place(choice) {
+            // The pass before has finished it.
+            place if flow.is_finished => place.finished(axes),
+            place => place,
+        };
+        let froms = self.places(origin.class(), place);
         let readers: Vec<Reader> =
             flow.readers.iter().copied().filter(|reader| !is_itself(origin, reader.class)).collect();
         if let [reader] = readers[..]
@@ -319,7 +335,6 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
             self.connect(flow, (node, &copies), (reader.class, &tos));
             if flow.is_early {
                 // Another copy would take memory too.
-                let axes = self.task.parts.axes.len();
                 self.add_table((node, &copies), (reader.class, &tos), &mut |from, to| {
                     if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
                 });
@@ -339,7 +354,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
     }
 
     fn connect(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
-        let parts = self.task.parts;
+        let (parts, unit) = (self.task.parts, self.task.unit);
         let ty = parts.tile(flow.value);
         let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(flow.kind) };
         let scale = (flow.count * flow.times) as f64 * exposure;
@@ -360,7 +375,7 @@ impl<'b, 'm, 't, 's, 'p> Building<'b, 'm, 't> {
                 return FORBIDDEN;
             }
             let times = if right.1 == Mode::Again { 2.0 } else { 1.0 };
-            scaled(times * scale * seconds(left.0, right.0), UNIT)
+            scaled(times * scale * seconds(left.0, right.0), unit)
         };
         add_table(&mut self.nodes, &mut self.tables, (from, froms), (to, tos), &mut cost);
     }

@@ -22,15 +22,13 @@ pub struct Rung {
 /// The fastest plans found that fit each of some limits; that of the request is not looked at. What is found under one
 /// limit counts under all that it fits, so that more memory is never slower.
 pub fn plan_limits(request: &Request<'_>, limits: &[u64]) -> Vec<Result<Planned, Refusal>> {
-    match try_plan_limits(request, limits) {
+    match request.in_space(|space| plan_in(request, space, limits)) {
         Ok(planned) => planned,
         Err(refusal) => limits.iter().map(|_| Err(refusal.clone())).collect(),
     }
 }
 
-fn try_plan_limits(request: &Request<'_>, limits: &[u64]) -> Result<Vec<Result<Planned, Refusal>>, Refusal> {
-    let ground = request.ground()?;
-    let space = Space::new(request, &ground)?;
+fn plan_in(request: &Request<'_>, space: &Space<'_>, limits: &[u64]) -> Vec<Result<Planned, Refusal>> {
     let mut pool = Pool::default();
     // From the most down: what memory has nothing to do with is labelled once, and where nothing fits, nothing fits
     // into less.
@@ -39,7 +37,7 @@ fn try_plan_limits(request: &Request<'_>, limits: &[u64]) -> Result<Vec<Result<P
     let mut refused = None;
     for limit_bytes in sorted {
         let request = Request { limit_bytes, ..*request };
-        let searched = search(&request, &space, Otherwise::FindLeast);
+        let searched = search(&request, space, Otherwise::FindLeast);
         pool.add(&searched);
         if pool.best(limit_bytes).is_none() {
             refused = Some(refusal(&request, searched));
@@ -51,25 +49,27 @@ fn try_plan_limits(request: &Request<'_>, limits: &[u64]) -> Result<Vec<Result<P
         (None, Some(refusal)) => Err(under(refusal, limit_bytes)),
         (None, None) => Err(Refusal::Unplannable("no way to cut the program was found".to_owned())),
     };
-    Ok(limits.iter().map(of_limit).collect())
+    limits.iter().map(of_limit).collect()
 }
 
 /// Time against memory: the fastest plans found under about so many limits, from what the fastest of all takes down to
 /// the least that any does, the largest limit first.
 pub fn plan_ladder(request: &Request<'_>, count: usize) -> Result<Vec<Rung>, Refusal> {
-    let ground = request.ground()?;
-    let space = Space::new(request, &ground)?;
+    request.in_space(|space| climb(request, space, count))?
+}
+
+fn climb(request: &Request<'_>, space: &Space<'_>, count: usize) -> Result<Vec<Rung>, Refusal> {
     let mut pool = Pool::default();
-    let searched = search(request, &space, Otherwise::FindLeast);
+    let searched = search(request, space, Otherwise::FindLeast);
     pool.add(&searched);
     let Some(fastest) = pool.best(request.limit_bytes) else { return Err(refusal(request, searched)) };
     let most_bytes = fastest.figures.peak_bytes;
-    pool.add(&smallest(request, &space));
+    pool.add(&smallest(request, space));
     let limits = rungs(most_bytes, pool.least_bytes().unwrap_or(most_bytes), count);
     // The ends are known.
     for &limit_bytes in limits.iter().skip(1).take(limits.len().saturating_sub(2)) {
         let request = Request { limit_bytes, ..*request };
-        pool.add(&search(&request, &space, Otherwise::GiveUp));
+        pool.add(&search(&request, space, Otherwise::GiveUp));
     }
     let rung = |limit_bytes: u64| Some(Rung { limit_bytes, planned: pool.best(limit_bytes)?.clone() });
     Ok(limits.into_iter().filter_map(rung).collect())

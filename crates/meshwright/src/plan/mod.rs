@@ -1,6 +1,7 @@
 //! Plans: what to decide about a step so that it fits and is fast.
 
 mod alike;
+mod auto;
 mod batch;
 mod binding;
 mod bundle;
@@ -8,7 +9,9 @@ mod check;
 mod choices;
 mod clock;
 mod considered;
+mod costs;
 mod decision;
+mod fixed;
 mod fold;
 mod frames;
 mod graph;
@@ -24,6 +27,7 @@ mod realize;
 mod recipe;
 mod record;
 mod remat;
+mod runner_up;
 mod search;
 mod sketch;
 mod space;
@@ -32,11 +36,13 @@ mod tape;
 mod time;
 mod work;
 
+pub(crate) use auto::lay_out_cheapest;
 pub use batch::{Tried, best_batch};
 pub use binding::{Binding, Held};
 pub use check::{Checked, check};
 pub use considered::Considered;
-pub use decision::{Decision, Keeping};
+pub use decision::{Decision, Keeping, RunnerUp};
+pub(crate) use fixed::Told;
 pub use limits::{Planned, Rung, plan_ladder, plan_limits};
 pub use recipe::{Again, OpRecipe, Recipe};
 pub use remat::{Recomputed, TooLittleMemory, recompute};

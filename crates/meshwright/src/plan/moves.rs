@@ -128,6 +128,17 @@ impl<'a> Moves<'a> {
             return 0.0;
         }
         let (mesh, axes, price) = (self.mesh, self.axes, self.price);
+        // What all have becomes parts of a sum where all but one forget it.
+        let is_spread = |axis: &usize| to.spot(*axis) == PARTIAL && from.spot(*axis) != PARTIAL;
+        let spread: SmallVec<[usize; 6]> = (0..axes.len()).filter(is_spread).collect();
+        if !spread.is_empty() {
+            let before = spread.iter().fold(to, |place, &axis| place.with(axis, 0));
+            let pieces: Pieces = spread.iter().flat_map(|&axis| axes.pieces[axis].iter().copied()).collect();
+            let bytes = axes.local(before, ty).bytes();
+            let step = Step::Spread { pieces: pieces.clone(), reduction: Reduction::Sum };
+            let own = price(mesh, &Movement { step: &step, pieces: &pieces, before: bytes, after: bytes });
+            return self.seconds(ty, from, before) + own;
+        }
         let entry = self.known.entry((ty.clone(), from));
         let found = entry.or_insert_with(|| Ways { mesh, axes, price, ty }.from(from));
         found.get(&to).copied().unwrap_or(f64::INFINITY)

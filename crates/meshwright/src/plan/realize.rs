@@ -57,7 +57,8 @@ impl Chosen<'_> {
 
     fn op_recipe(&self, program: &Program, op: OpId, cut: &Cut) -> OpRecipe {
         let results = program.ops[op].results.iter().enumerate().map(|(index, &value)| {
-            let place = self.target(value, cut.made[index]).unwrap_or(cut.lies[index]);
+            let lies = cut.lies[index].finished(self.axes.len());
+            let place = self.target(value, cut.made[index]).unwrap_or(lies);
             self.sharding(program, value, place)
         });
         let factors = cut.strategy.factors.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
@@ -124,9 +125,11 @@ impl Chosen<'_> {
         }
         let flow = self.graph.flow_of[value.index()].iter().flatten().next()?;
         let copy = self.labelled.copies[*flow as usize];
-        copy.or_else(|| {
+        let place = copy.or_else(|| {
             let reader = self.graph.flows[*flow as usize].readers.first()?;
             Some(reader.place(self.choice(reader.class)))
-        })
+        })?;
+        // Lowering carries parts of sums on where that is cheaper.
+        Some(place.finished(self.axes.len()))
     }
 }

@@ -7,12 +7,12 @@ use rustc_hash::FxHashSet;
 use super::bundle::source;
 use super::frames::batch;
 use super::time::MICROBATCHES;
-use crate::lower::{LocalProgram, Price, explain, lower_layout};
+use crate::lower::{LocalProgram, Price, explain, lower_layout, measure};
 use crate::program::{
     Anatomy, ArgumentClass, Group, Id, Op, OpId, Phase, Program, Recomputation, Type, ValueId, recompute,
 };
 use crate::shard::{Axis, FactorId, Layout, Mesh, PieceSet, Pieces, Refusal, Rule, Sharding, Strategy, factor_name};
-use crate::tactics::Partitioned;
+use crate::tactics::{Feedback, Partitioned};
 
 /// What was decided about a program. Ops and values are those of the program that was planned; pieces are those of
 /// the mesh.
@@ -77,12 +77,13 @@ impl Recipe {
         let rewritten = self.rewrite(&base);
         let layout = self.lay_out(&base, rewritten.as_ref(), mesh)?;
         let (decided, local) = lower_layout(&layout, price)?;
-        let explanations = explain(&decided, &local, &[]);
+        let explanations = explain(&decided, &local, &["plan"]);
         let anatomy = Arc::clone(&layout.anatomy);
         drop((decided, layout));
-        let (feedback, conflicts) = (Vec::new(), Vec::new());
+        let feedback =
+            vec![Feedback { tactic: "plan".to_owned(), measures: measure(&local.program), notes: Vec::new() }];
         let program = rewritten.map_or_else(|| program.clone(), |rewritten| rewritten.program);
-        Ok(Partitioned { program, anatomy, local, feedback, conflicts, explanations })
+        Ok(Partitioned { program, anatomy, local, feedback, conflicts: Vec::new(), explanations })
     }
 
     /// The mesh with the axis of microbatches, where there is one.
@@ -127,12 +128,29 @@ impl Recipe {
             Some(rewritten) => Layout::new(&rewritten.program, mesh),
             None => base.on(mesh),
         };
+        self.lay_on(&mut layout, &|op| rewritten.map_or(Some(op), |rewritten| rewritten.origins[op.index()]))?;
+        if self.microbatches > 1 {
+            let mesh = &layout.mesh;
+            let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
+            let time = mesh.axes.len() - 1;
+            freeze(&mut layout, spatial);
+            crate::tactics::cut_batch(&mut layout, time)?;
+            if self.is_eager {
+                layout.eager = spatial;
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Decides about a layout what was decided about the ops that its ops were.
+    pub(super) fn lay_on(&self, layout: &mut Layout<'_>, origin: &dyn Fn(OpId) -> Option<OpId>) -> Result<(), String> {
         let program = layout.program;
-        let mut recipes: Vec<Option<&OpRecipe>> = vec![None; base.program.ops.len()];
+        let most = self.ops.last().map_or(0, |last| last.op.index() + 1);
+        let mut recipes: Vec<Option<&OpRecipe>> = vec![None; most];
         self.ops.iter().for_each(|recipe| recipes[recipe.op.index()] = Some(recipe));
         for op in program.ops.ids() {
-            let origin = rewritten.map_or(Some(op), |rewritten| rewritten.origins[op.index()]);
-            let Some(recipe) = origin.and_then(|origin| recipes[origin.index()]) else { continue };
+            let recipe = origin(op).and_then(|origin| recipes.get(origin.index()).copied().flatten());
+            let Some(recipe) = recipe else { continue };
             let strategy = recipe.strategy(layout.rule(op), &layout.mesh)?;
             layout.set_strategy(op, strategy);
             for (&value, lies) in program.ops[op].results.iter().zip(&recipe.results) {
@@ -150,17 +168,7 @@ impl Recipe {
                 }
             }
         }
-        if self.microbatches > 1 {
-            let mesh = &layout.mesh;
-            let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
-            let time = mesh.axes.len() - 1;
-            freeze(&mut layout, spatial);
-            crate::tactics::cut_batch(&mut layout, time)?;
-            if self.is_eager {
-                layout.eager = spatial;
-            }
-        }
-        Ok(layout)
+        Ok(())
     }
 
     /// What is wrong with a recipe for a program, before anything is done with it. Gives the mesh with all axes.
@@ -301,7 +309,7 @@ fn check_sharding(mesh: &Mesh, ty: &Type, lies: &Sharding) -> Result<(), String>
 }
 
 /// Keeps axes of devices where they are, whatever is cut in time from here on.
-fn freeze(layout: &mut Layout<'_>, pieces: PieceSet) {
+pub(super) fn freeze(layout: &mut Layout<'_>, pieces: PieceSet) {
     let (values, ops): (Vec<ValueId>, Vec<OpId>) =
         (layout.program.values.ids().collect(), layout.program.ops.ids().collect());
     values.into_iter().for_each(|value| layout.block(value, pieces));

@@ -6,18 +6,21 @@ use std::sync::{Arc, Mutex};
 use super::binding::Binding;
 use super::check::check;
 use super::considered::{ALIKE, Considered, by_time, distinct, pareto};
+use super::costs::{Costs, combined_seconds};
 use super::decision::Decision;
+use super::fixed::Told;
 use super::label::{Exposure, Labelled};
 use super::least::least;
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
 use super::space::Space;
+use super::work::Worker;
 use crate::cluster::Cluster;
-use crate::lower::LocalProgram;
+use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program};
-use crate::shard::Mesh;
-use crate::simulate::{Engine, Runner, Timeline};
+use crate::shard::{Layout, Mesh};
+use crate::simulate::{Engine, Runner, Timeline, movement_seconds};
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +80,8 @@ pub struct TooLarge {
     pub binding: Binding,
 }
 
+/// Seconds are told apart that differ by as much.
+const NANOSECOND: f64 = 1e-9;
 /// So many frames are lowered and simulated at once.
 const MOST_SIMULATED: usize = 4;
 /// So often is a frame labelled and simulated with what was told before.
@@ -91,9 +96,7 @@ const RUNS: usize = 4;
 /// The fastest plan found that fits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
     let Request { program, cluster, engine, limit_bytes, .. } = *request;
-    let ground = request.ground()?;
-    let space = Space::new(request, &ground)?;
-    let plan = choose(request, search(request, &space, Otherwise::FindLeast))?;
+    let plan = request.in_space(|space| choose(request, search(request, space, Otherwise::FindLeast)))??;
     if cfg!(debug_assertions) {
         let checked = check(program, &plan.recipe, cluster, engine, limit_bytes).map(|checked| checked.step_seconds);
         debug_assert_eq!(checked, Ok(plan.timeline.step_seconds), "a plan is not what the search found");
@@ -125,10 +128,26 @@ impl Default for Searched {
 }
 
 impl<'r> Request<'r> {
-    pub(super) fn ground(&self) -> Result<Ground<'r>, Refusal> {
-        let Request { program, cluster, engine, .. } = *self;
-        let runner = Runner { cluster, device: cluster.device(0), engine };
-        Ground::new(program, runner).map_err(Refusal::Unplannable)
+    /// Does something with all frames of the request.
+    pub(super) fn in_space<R>(&self, act: impl FnOnce(&Space<'_>) -> R) -> Result<R, Refusal> {
+        let (runner, engine) = (self.runner(), self.engine);
+        let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
+        let combined = move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement);
+        let worker = Some(Worker { device: runner.device, engine });
+        let costs =
+            Costs { worker, price: &price, combined: &combined, unit: NANOSECOND, memory_model: engine.memory_model };
+        let base = Layout::new(self.program, Mesh::default());
+        let ground = Ground::new(base, costs, self.told()).map_err(Refusal::Unplannable)?;
+        let space = Space::new(self, &ground)?;
+        Ok(act(&space))
+    }
+
+    fn runner(&self) -> Runner<'r> {
+        Runner { cluster: self.cluster, device: self.cluster.device(0), engine: self.engine }
+    }
+
+    fn told(&self) -> Option<Told<'r>> {
+        None
     }
 
     fn fits(&self, outcome: &Outcome) -> bool {
@@ -147,7 +166,7 @@ pub(super) fn search(request: &Request<'_>, space: &Space<'_>, otherwise: Otherw
     let mut ranked = rank(request, space);
     drop_refined(&mut ranked);
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    let mut searched = Searched { first_error: space.first_error.clone(), ..Searched::default() };
+    let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
     searched.bound(&ranked);
     if let Some(best) = ranked.first().map(Candidate::seconds) {
         simulate_ranked(request, by_kind(ranked), best * MOST_WORSE, &mut searched);
@@ -321,7 +340,7 @@ impl<'g> Candidate<'g> {
     fn proceed(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
         let labelled_peak = labelled.peak_bytes;
-        let outcome = match self.sketch.realize(labelled) {
+        let outcome = match self.sketch.realize(labelled, request.runner()) {
             Ok(outcome) => outcome,
             Err(reason) => return Candidate { error: Some(reason), ..self },
         };

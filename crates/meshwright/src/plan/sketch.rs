@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::alike::Classes;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
+use super::costs::Costs;
 use super::decision::{Decision, decisions};
+use super::fixed::{Fixed, Told};
+use super::frames::batch;
 use super::graph::Graph;
 use super::label::{Exposure, Labelled, Prices, Task, all_choices, label};
 use super::lives::{Buffers, Lives};
@@ -14,41 +17,52 @@ use super::parts::Parts;
 use super::realize::Chosen;
 use super::recipe::Recipe;
 use super::time::{MOST_FACTORS, Time};
-use super::work::{Work, Worker};
-use crate::lower::{LocalProgram, Movement, Step};
+use super::work::Work;
+use crate::lower::LocalProgram;
 use crate::program::{ArgumentClass, Program, is_heavy};
 use crate::shard::{Layout, Mesh};
-use crate::simulate::{Prepared, Runner, Timeline, movement_seconds, simulate};
+use crate::simulate::{Prepared, Runner, Timeline, simulate};
+use crate::tactics::Freedom;
+
+/// Programs of no more bundles are planned one by one.
+const FEW_BUNDLES: usize = 400;
 
 /// What all sketches of a program share.
 pub(super) struct Ground<'g> {
     pub(super) program: &'g Program,
     /// The program on no mesh.
     pub(super) base: Layout<'g>,
-    pub(super) runner: Runner<'g>,
+    pub(super) costs: Costs<'g>,
     pub(super) work: Work,
     pub(super) bundles: Bundles,
-    /// Of bundles in layers that all do the same.
+    /// Of bundles in layers that all do the same, where nothing was decided before.
     pub(super) classes: Arc<Classes>,
     pub(super) buffers: Buffers,
     /// What the arguments are for.
     pub(super) arguments: Vec<ArgumentClass>,
+    pub(super) told: Option<Told<'g>>,
+    pub(super) may_recompute: bool,
 }
 
 impl<'g> Ground<'g> {
-    pub(super) fn new(program: &'g Program, runner: Runner<'g>) -> Result<Ground<'g>, String> {
-        let layout = Layout::new(program, Mesh::default());
+    /// The program lies on no mesh.
+    pub(super) fn new(base: Layout<'g>, costs: Costs<'g>, told: Option<Told<'g>>) -> Result<Ground<'g>, String> {
+        let program = base.program;
         if let Some((value, _)) = program.values.iter().find(|(_, value)| value.ty.rank() > MOST_DIMS) {
             return Err(format!("{value} has more than {MOST_DIMS} dimensions, which no plan can be made for"));
         }
-        if let Some(&op) = layout.ops().iter().find(|&&op| layout.rule(op).factors.len() > MOST_FACTORS) {
+        if let Some(&op) = base.ops().iter().find(|&&op| base.rule(op).factors.len() > MOST_FACTORS) {
             return Err(format!("{op} has more than {MOST_FACTORS} factors, which no plan can be made for"));
         }
-        let bundles = Bundles::new(&layout);
-        let buffers = Buffers::new(&layout, &bundles, runner.engine.memory_model);
-        let classes = Arc::new(Classes::new(&layout, &bundles, 1));
-        let arguments = layout.anatomy.classes.clone();
-        Ok(Ground { program, work: Work::new(program), base: layout, runner, bundles, classes, buffers, arguments })
+        let bundles = Bundles::new(&base);
+        let buffers = Buffers::new(&base, &bundles, costs.memory_model);
+        // Where there is little to decide, layers alike may do different things from the start.
+        let runs = if bundles.list.len() <= FEW_BUNDLES { usize::MAX } else { 1 };
+        let classes = Arc::new(Classes::new(&base, &bundles, runs, None));
+        let arguments = base.anatomy.classes.clone();
+        let may_recompute = told.is_none_or(|told| told.auto.may(Freedom::Remat));
+        let work = Work::new(program);
+        Ok(Ground { program, base, costs, work, bundles, classes, buffers, arguments, told, may_recompute })
     }
 }
 
@@ -90,29 +104,36 @@ pub(super) struct Outcome {
 impl<'g> Sketch<'g> {
     pub(super) fn new(ground: &'g Ground<'g>, frame: Frame) -> Result<Sketch<'g>, String> {
         let time = Time::new(&ground.base, frame.microbatches)?;
-        Ok(Sketch::in_time(ground, frame, time))
+        Sketch::in_time(ground, frame, time)
     }
 
     /// The same where it is known what is cut into microbatches.
-    pub(super) fn in_time(ground: &'g Ground<'g>, frame: Frame, time: Time) -> Sketch<'g> {
-        let axes = Axes::new(&frame.mesh);
-        let classes = match frame.runs {
-            1 => ground.classes.clone(),
-            runs => Arc::new(Classes::new(&ground.base, &ground.bundles, runs)),
+    pub(super) fn in_time(ground: &'g Ground<'g>, frame: Frame, time: Time) -> Result<Sketch<'g>, String> {
+        let Ground { base, bundles, costs, .. } = ground;
+        let batch = || batch(ground.program, &ground.arguments);
+        let fixed = ground.told.map(|told| Fixed::new(base, &frame.mesh, told, batch())).transpose()?;
+        let classes = match (frame.runs, &fixed) {
+            (1, None) => ground.classes.clone(),
+            (runs, fixed) => {
+                let runs = if bundles.list.len() <= FEW_BUNDLES { usize::MAX } else { runs };
+                Arc::new(Classes::new(base, bundles, runs, fixed.as_ref()))
+            }
         };
-        let graph = Graph::new(&ground.base, &ground.bundles, &classes, &time, frame.is_eager);
+        let axes = Axes::new(&frame.mesh);
+        let graph = Graph::new(base, bundles, &classes, &time, frame.is_eager);
         let lives = Lives::new(ground, &time, &classes, &graph);
         let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Arc::default(), lives };
-        let price = sketch.price();
-        let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, &price);
-        let Runner { device, engine, .. } = ground.runner;
-        let worker = Worker { device, engine };
-        let layout = ground.base.on(sketch.frame.mesh.clone());
-        let mut scene = Scene { layout, parts: sketch.parts(), work: &ground.work, worker };
-        let choices = all_choices(&mut scene, &mut moves, &ground.bundles, &sketch.classes);
+        let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, costs.price);
+        let mut layout = base.on(sketch.frame.mesh.clone());
+        if let Some(fixed) = &fixed {
+            fixed.block(&mut layout);
+        }
+        let (parts, work, worker) = (sketch.parts(), &ground.work, costs.worker);
+        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref() };
+        let choices = all_choices(&mut scene, &mut moves, bundles, &sketch.classes);
         drop((scene, moves));
         sketch.choices = Arc::new(choices);
-        sketch
+        Ok(sketch)
     }
 
     /// The same where weights are gathered, and gradients reduced, in every trip.
@@ -126,35 +147,16 @@ impl<'g> Sketch<'g> {
         Sketch { ground, frame, axes, time, classes, graph, choices, lives }
     }
 
-    fn price(&self) -> impl Fn(&Mesh, &Movement<'_>) -> f64 + Sync + use<'g> {
-        let runner = self.ground.runner;
-        move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement)
-    }
-
-    /// What a step takes as a part of larger ones, as engines combine those of gradients.
-    fn combined_price(&self) -> impl Fn(&Mesh, &Movement<'_>) -> f64 + Sync + use<'g> {
-        let runner = self.ground.runner;
-        move |mesh: &Mesh, movement: &Movement<'_>| {
-            let most = movement.before.max(movement.after).max(1);
-            let is_combined =
-                matches!(movement.step, Step::AllGather { .. } | Step::AllReduce { .. } | Step::ReduceScatter { .. });
-            let times = if is_combined { (runner.engine.bucket_bytes / most).max(1) } else { 1 };
-            let (before, after) = (times * movement.before, times * movement.after);
-            movement_seconds(runner, mesh, &Movement { before, after, ..*movement }) / times as f64
-        }
-    }
-
     fn parts(&self) -> Parts<'_> {
         Parts { program: self.ground.program, axes: &self.axes, time: &self.time }
     }
 
     /// The cheapest labels under a limit, as far as the labelling knows.
     pub(super) fn label(&self, limit_bytes: u64, exposure: Exposure) -> Option<Labelled> {
-        let price = self.price();
-        let combined = self.combined_price();
+        let Costs { price, combined, unit, .. } = self.ground.costs;
         let mut moves = Prices {
-            alone: Moves::new(&self.frame.mesh, &self.axes, &price),
-            combined: Moves::new(&self.frame.mesh, &self.axes, &combined),
+            alone: Moves::new(&self.frame.mesh, &self.axes, price),
+            combined: Moves::new(&self.frame.mesh, &self.axes, combined),
         };
         let task = Task {
             parts: self.parts(),
@@ -163,24 +165,30 @@ impl<'g> Sketch<'g> {
             choices: &self.choices,
             lives: &self.lives,
             exposure,
-            may_recompute: true,
+            may_recompute: self.ground.may_recompute,
+            unit,
         };
         label(&task, &mut moves, limit_bytes)
     }
 
-    /// Lowers and simulates what was decided.
-    pub(super) fn realize(&self, labelled: Labelled) -> Result<Outcome, String> {
-        let Ground { program, runner, bundles, buffers, .. } = self.ground;
+    /// What was decided, told about the program itself.
+    pub(super) fn recipe(&self, labelled: &Labelled) -> Recipe {
+        let Ground { program, bundles, buffers, .. } = self.ground;
         let chosen = Chosen {
             bundles,
             classes: &self.classes,
             graph: &self.graph,
             choices: &self.choices,
-            labelled: &labelled,
+            labelled,
             axes: &self.axes,
         };
-        let recipe = chosen.recipe(program, buffers, &self.frame);
-        let (local, classes) = recipe.lower_on(&self.ground.base, &self.price())?;
+        chosen.recipe(program, buffers, &self.frame)
+    }
+
+    /// Lowers and simulates what was decided.
+    pub(super) fn realize(&self, labelled: Labelled, runner: Runner<'_>) -> Result<Outcome, String> {
+        let recipe = self.recipe(&labelled);
+        let (local, classes) = recipe.lower_on(&self.ground.base, self.ground.costs.price)?;
         let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
         let timeline = simulate(&prepared, runner.cluster, runner.engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;

@@ -17,9 +17,9 @@ pub(super) struct Space<'g> {
     /// By the number of microbatches, the least first.
     pub(super) times: Vec<Time>,
     /// Of each mesh with each number of microbatches.
-    cells: Vec<OnceLock<Vec<Sketched<'g>>>>,
+    cells: Vec<OnceLock<Result<Vec<Sketched<'g>>, String>>>,
     /// Why some number of microbatches is left out.
-    pub(super) first_error: Option<String>,
+    time_error: Option<String>,
 }
 
 /// A sketch, and what is known of it whatever the limit.
@@ -46,28 +46,35 @@ impl<'g> Space<'g> {
             }
             None => microbatch_counts(request.program, &ground.arguments),
         };
-        let mut first_error = None;
+        let mut time_error = None;
         let mut times = Vec::new();
         for time in in_parallel(counts, |count| Time::new(&ground.base, count)) {
             match time {
                 Ok(time) => times.push(time),
-                Err(reason) => _ = first_error.get_or_insert(reason),
+                Err(reason) => _ = time_error.get_or_insert(reason),
             }
         }
         let cells = (0..meshes.len() * times.len()).map(|_| OnceLock::new()).collect();
-        Ok(Space { ground, meshes, times, cells, first_error })
+        Ok(Space { ground, meshes, times, cells, time_error })
     }
 
-    /// A mesh with a number of microbatches, both ways to gather and reduce.
+    /// A mesh with a number of microbatches, both ways to gather and reduce; none where it cannot be.
     pub(super) fn sketches(&self, mesh: usize, time: usize) -> &[Sketched<'g>] {
-        self.cells[mesh * self.times.len() + time].get_or_init(|| {
+        let cell = self.cells[mesh * self.times.len() + time].get_or_init(|| {
             let (mesh, time) = (self.meshes[mesh].clone(), &self.times[time]);
             let frame = Frame { mesh, microbatches: time.microbatches, is_eager: false, runs: 1 };
-            let lazy = Sketch::in_time(self.ground, frame, time.clone());
+            let lazy = Sketch::in_time(self.ground, frame, time.clone())?;
             let eager = (time.microbatches > 1).then(|| lazy.made_eager());
             let sketched = |sketch| Sketched { sketch: Arc::new(sketch), free: OnceLock::new() };
-            [Some(lazy), eager].into_iter().flatten().map(sketched).collect()
-        })
+            Ok([Some(lazy), eager].into_iter().flatten().map(sketched).collect())
+        });
+        cell.as_deref().unwrap_or_default()
+    }
+
+    /// Why some of what was looked at could not be sketched.
+    pub(super) fn first_error(&self) -> Option<String> {
+        let of_cell = |cell: &OnceLock<Result<Vec<Sketched<'g>>, String>>| cell.get()?.as_ref().err().cloned();
+        self.time_error.clone().or_else(|| self.cells.iter().find_map(of_cell))
     }
 
     /// A frame whose layers alike may do different things.

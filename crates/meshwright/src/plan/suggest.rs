@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use super::considered::Considered;
 use super::search::{Otherwise, Request, choose, search};
-use super::space::Space;
 use crate::cluster::Cluster;
 use crate::program::{ArgumentClass, Program};
 
@@ -109,8 +108,6 @@ fn has_too_much_state(request: &Request<'_>) -> bool {
 }
 
 fn fitting(request: &Request<'_>) -> Option<Considered> {
-    let ground = request.ground().ok()?;
-    let space = Space::new(request, &ground).ok()?;
-    let plan = choose(request, search(request, &space, Otherwise::GiveUp)).ok()?;
-    plan.alternatives.into_iter().next()
+    let plan = request.in_space(|space| choose(request, search(request, space, Otherwise::GiveUp)));
+    plan.ok()?.ok()?.alternatives.into_iter().next()
 }

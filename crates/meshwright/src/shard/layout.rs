@@ -225,6 +225,11 @@ impl<'p> Layout<'p> {
         self.blocked_ops[op.index()].intersects(pieces)
     }
 
+    /// Whether nobody keeps a piece off a value.
+    pub(crate) fn may_ever_cut(&self, value: ValueId, piece: Piece) -> bool {
+        !self.blocked[self.representative(value).index()].contains(piece)
+    }
+
     /// Whether a piece may cut a dimension of a value as well.
     pub fn may_cut(&self, value: ValueId, dim: usize, piece: Piece) -> bool {
         let index = self.representative(value).index();

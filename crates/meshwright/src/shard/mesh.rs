@@ -199,6 +199,28 @@ impl Mesh {
         parts
     }
 
+    /// Reads pieces as [`describe`](Mesh::describe) writes them.
+    pub fn parse_pieces(&self, text: &str) -> Result<Pieces, String> {
+        let mut pieces = Pieces::new();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (name, range) = part.split_once(":(").map_or((part, None), |(name, range)| (name, Some(range)));
+            let wrong = || format!("`{part}` is no axis of `{self}`, nor a part of one");
+            let axis = self.axis(name).ok_or_else(wrong)?;
+            let own = self.pieces(axis);
+            let Some(range) = range else {
+                pieces.extend(own);
+                continue;
+            };
+            let (offset, size) = range.split_once(')').ok_or_else(wrong)?;
+            let (offset, size): (usize, usize) = (number(offset).ok_or_else(wrong)?, number(size).ok_or_else(wrong)?);
+            let start = (0..own.len()).find(|&start| self.product(&own[..start]) == offset).ok_or_else(wrong)?;
+            let mut ends = start + 1..=own.len();
+            let end = ends.find(|&end| self.product(&own[start..end]) == size).ok_or_else(wrong)?;
+            pieces.extend(own[start..end].iter().copied());
+        }
+        Ok(pieces)
+    }
+
     /// Pieces as a reader sees them: whole axes by name, parts as `name:(offset)size`.
     pub fn describe(&self, pieces: &[Piece]) -> String {
         let describe = |Part { axis, offset, size }: &Part| match &self.axes[*axis] {
@@ -261,6 +283,10 @@ impl FromIterator<Piece> for PieceSet {
     }
 }
 
+fn number(text: &str) -> Option<usize> {
+    text.parse().ok()
+}
+
 fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
@@ -308,6 +334,12 @@ mod tests {
         assert_eq!(mesh.describe(&b[1..]), "b:(2)6");
         assert_eq!(mesh.describe(&[b[2], Piece(0), b[0]]), "b:(4)3,a,b:(1)2");
         assert_eq!(mesh.to_string(), "a=2,b=12");
+        for pieces in [&b[..], &b[..1], &b[1..], &[b[2], Piece(0), b[0]], &[]] {
+            assert_eq!(mesh.parse_pieces(&mesh.describe(pieces)).as_deref(), Ok(pieces));
+        }
+        for wrong in ["c", "b:(3)2", "b:(1)5", "b:(1", "b:(x)2", "b:(12)1"] {
+            assert!(mesh.parse_pieces(wrong).is_err_and(|error| error.contains("nor a part of one")), "{wrong}");
+        }
     }
 
     #[test]

@@ -83,6 +83,18 @@ impl Sharding {
         }
         text
     }
+
+    /// Reads what [`describe`](Sharding::describe) writes of a value that is not partial.
+    pub fn parse(text: &str, mesh: &Mesh) -> Result<Sharding, String> {
+        let wrong = || format!("`{text}` is not how a value lies, such as `[{{}}, {{}}]`");
+        let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or_else(wrong)?;
+        if inside.is_empty() {
+            return Ok(Sharding::whole(0));
+        }
+        let inside = inside.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or_else(wrong)?;
+        let dims = inside.split("}, {").map(|pieces| mesh.parse_pieces(pieces)).collect::<Result<_, String>>()?;
+        Ok(Sharding { dims, ..Sharding::default() })
+    }
 }
 
 impl Reduction {
@@ -143,6 +155,24 @@ impl Reduction {
             Reduction::Min if dtype.is_signed() => ones >> 1,
             Reduction::Max => 0,
             Reduction::Min => ones,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_described_is_read_back() {
+        let mesh = Mesh::parse("a=2,b=4").unwrap();
+        let (a, b) = (mesh.pieces(0), mesh.pieces(1));
+        for dims in [vec![], vec![a.clone(), b.clone()], vec![Pieces::new(), b[1..].into(), Pieces::new()]] {
+            let sharding = Sharding { dims: dims.into(), ..Sharding::default() };
+            assert_eq!(Sharding::parse(&sharding.describe(&mesh), &mesh), Ok(sharding));
+        }
+        for wrong in ["", "{a}", "[a]", "[{a}", "[{c}]", "[{a}] sum over {b}"] {
+            assert!(Sharding::parse(wrong, &mesh).is_err(), "{wrong}");
         }
     }
 }

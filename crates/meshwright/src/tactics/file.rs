@@ -4,7 +4,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Table;
 
-use super::{Action, Dim, Pattern, Preset, StageCut, Stages, Tactic};
+use super::{Action, Auto, Dim, Freedom, Pattern, Preset, StageCut, Stages, Tactic};
+use crate::cluster::parse_bytes;
 use crate::pipeline::Schedule;
 
 /// What is wrong with a file of tactics, and where.
@@ -57,10 +58,9 @@ struct Entry {
     schedule: Option<Spanned<String>>,
     chunks: Option<Spanned<usize>>,
     // These belong to `auto`.
-    #[serde(rename = "axes")]
-    _axes: Option<toml::Value>,
-    #[serde(rename = "memory")]
-    _memory: Option<toml::Value>,
+    axes: Option<Spanned<Vec<String>>>,
+    memory: Option<Spanned<String>>,
+    only: Option<Spanned<Vec<String>>>,
 }
 
 fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
@@ -69,9 +69,6 @@ fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
     let refuse = |span: std::ops::Range<usize>, message: &str, hint: Option<String>| {
         Err(FileError { span, message: message.to_owned(), hint })
     };
-    if let Some(auto) = &entry.auto {
-        return refuse(auto.span(), "`auto` needs the planner, which is not there yet", None);
-    }
     let mut actions = Vec::new();
     // Restrictions come first, so that they hold for what the same tactic cuts.
     actions.extend(entry.replicate.iter().map(|text| Action::Replicate(Pattern::new(text))));
@@ -101,12 +98,65 @@ fn read(index: usize, entry: &Spanned<Entry>) -> Result<Tactic, FileError> {
         actions.push(Action::Split { pattern: Pattern::new(pattern), slices });
     }
     actions.extend(read_stages(entry)?.map(Action::Stages));
+    if let Some(auto) = read_auto(entry)? {
+        if !actions.is_empty() {
+            return refuse(
+                span,
+                "`auto` shares its tactic with others",
+                Some("give it a tactic of its own".to_owned()),
+            );
+        }
+        actions.push(Action::Auto(auto));
+    }
     if actions.is_empty() {
-        let hint = "give it `tile`, `replicate`, `keep_whole`, `preset`, `remat`, `split` or `stages`".to_owned();
+        let hint =
+            "give it `tile`, `replicate`, `keep_whole`, `preset`, `remat`, `split`, `stages` or `auto`".to_owned();
         return refuse(span, "the tactic does nothing", Some(hint));
     }
     let name = entry.name.clone().unwrap_or_else(|| format!("tactic {}", index + 1));
     Ok(Tactic { name, axis: entry.axis.clone(), actions })
+}
+
+fn read_auto(entry: &Entry) -> Result<Option<Auto>, FileError> {
+    let refuse = |span: std::ops::Range<usize>, message: String, hint: String| {
+        Err(FileError { span, message, hint: Some(hint) })
+    };
+    let Some(auto) = entry.auto.as_ref().filter(|auto| *auto.get_ref()) else {
+        let spans =
+            [("axes", entry.axes.as_ref().map(Spanned::span)), ("only", entry.only.as_ref().map(Spanned::span))];
+        let memory = ("memory", entry.memory.as_ref().map(Spanned::span));
+        let lonely = spans.into_iter().chain([memory]).find_map(|(key, span)| span.map(|span| (key, span)));
+        return match lonely {
+            Some((key, span)) => refuse(span, format!("`{key}` belongs to `auto`"), "add `auto = true`".to_owned()),
+            None => Ok(None),
+        };
+    };
+    if entry.axis.is_some() {
+        let hint = "name the axes that it may cut with as `axes = [\"data\"]`".to_owned();
+        return refuse(auto.span(), "`auto` is not about one `axis`".to_owned(), hint);
+    }
+    let memory_bytes = match &entry.memory {
+        None => None,
+        Some(text) => match parse_bytes(text.get_ref()) {
+            Ok(bytes) => Some(bytes as u64),
+            Err((message, hint)) => return refuse(text.span(), message, hint),
+        },
+    };
+    let mut only = None;
+    for name in entry.only.iter().flat_map(Spanned::get_ref) {
+        let Some(&(_, freedom)) = Freedom::ALL.iter().find(|(known, _)| known == name) else {
+            let names: Vec<&str> = Freedom::ALL.iter().map(|(name, _)| *name).collect();
+            let span = entry.only.as_ref().map_or(0..0, Spanned::span);
+            return refuse(
+                span,
+                format!("`{name}` is nothing that `auto` may do"),
+                format!("there are {}", names.join(", ")),
+            );
+        };
+        only.get_or_insert_with(Vec::new).push(freedom);
+    }
+    let only = if entry.only.is_some() { only.or(Some(Vec::new())) } else { None };
+    Ok(Some(Auto { axes: entry.axes.as_ref().map(|axes| axes.get_ref().clone()), memory_bytes, only }))
 }
 
 fn read_stages(entry: &Entry) -> Result<Option<Stages>, FileError> {

@@ -30,6 +30,8 @@ pub struct Tactic {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
+    /// A planner decides what is left.
+    Auto(Auto),
     /// No op in these scopes is cut.
     KeepWhole(Pattern),
     Preset(Preset),
@@ -49,6 +51,45 @@ pub enum Action {
         pattern: Pattern,
         dim: Dim,
     },
+}
+
+/// What is left to a planner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Auto {
+    /// The axes that it may cut with, where not all.
+    pub axes: Option<Vec<String>>,
+    /// No device may have more in memory.
+    pub memory_bytes: Option<u64>,
+    /// What it may do, where not all.
+    pub only: Option<Vec<Freedom>>,
+}
+
+impl Auto {
+    pub fn may(&self, freedom: Freedom) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&freedom))
+    }
+}
+
+/// Something that a planner may do. It may always cut the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Freedom {
+    /// Run the step in microbatches.
+    Microbatches,
+    /// Compute values again for the backward pass.
+    Remat,
+    /// Cut what is stored from step to step.
+    State,
+    /// Cut dimensions of products that the batch does not lead to.
+    Tensor,
+}
+
+impl Freedom {
+    pub const ALL: &'static [(&'static str, Freedom)] = &[
+        ("microbatches", Freedom::Microbatches),
+        ("remat", Freedom::Remat),
+        ("state", Freedom::State),
+        ("tensor", Freedom::Tensor),
+    ];
 }
 
 /// How a model is cut into stages.
@@ -120,37 +161,46 @@ pub fn apply(layout: &mut Layout<'_>, tactic: &Tactic, number: u16) -> Result<Ve
     let mut notes = Vec::new();
     layout.begin_tactic(number);
     for action in &tactic.actions {
-        match action {
-            Action::Remat(pattern) => {
-                // Done to the program before it is laid out.
-                scoped(layout.program, pattern).map_err(fail)?;
-                continue;
-            }
-            // Done to the program after it is laid out.
-            Action::Stages(_) => continue,
-            Action::Split { pattern, .. } => notes.extend(split(layout, pattern).map_err(fail)?),
-            Action::KeepWhole(pattern) => {
-                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
-                keep_whole(layout, pattern, &pieces).map_err(fail)?;
-            }
-            Action::Preset(preset) => {
-                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
-                notes.extend(presets::apply(layout, *preset, &pieces).map_err(|message| fail((message, None)))?);
-            }
-            Action::Replicate(pattern) => {
-                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
-                for value in named(layout.program, pattern).map_err(fail)? {
-                    layout.block(value, PieceSet::of(&pieces));
-                }
-            }
-            Action::Tile { pattern, dim } => {
-                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
-                notes.extend(tile(layout, pattern, *dim, &pieces).map_err(fail)?);
-            }
+        notes.extend(act(layout, tactic, action).map_err(fail)?);
+        // Recomputation is done to the program before it is laid out, stages are cut after.
+        if !matches!(action, Action::Remat(_) | Action::Stages(_)) {
+            layout.propagate();
         }
-        layout.propagate();
     }
     Ok(notes)
+}
+
+/// Does what an action of a tactic says, without what follows from it.
+pub(crate) fn act(layout: &mut Layout<'_>, tactic: &Tactic, action: &Action) -> Result<Vec<String>, Problem> {
+    match action {
+        Action::Auto(_) => {
+            let hint = "what comes after it is about axes in time, recomputation or stages".to_owned();
+            Err(("`auto` decides all that is left, once".to_owned(), Some(hint)))
+        }
+        Action::Remat(pattern) => scoped(layout.program, pattern).map(|_| Vec::new()),
+        Action::Stages(_) => Ok(Vec::new()),
+        Action::Split { pattern, .. } => split(layout, pattern),
+        Action::KeepWhole(pattern) => {
+            let pieces = pieces(&layout.mesh, tactic)?;
+            keep_whole(layout, pattern, &pieces)?;
+            Ok(Vec::new())
+        }
+        Action::Preset(preset) => {
+            let pieces = pieces(&layout.mesh, tactic)?;
+            presets::apply(layout, *preset, &pieces).map_err(|message| (message, None))
+        }
+        Action::Replicate(pattern) => {
+            let pieces = pieces(&layout.mesh, tactic)?;
+            for value in named(layout.program, pattern)? {
+                layout.block(value, PieceSet::of(&pieces));
+            }
+            Ok(Vec::new())
+        }
+        Action::Tile { pattern, dim } => {
+            let pieces = pieces(&layout.mesh, tactic)?;
+            tile(layout, pattern, *dim, &pieces)
+        }
+    }
 }
 
 /// What is wrong, and what could be done.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::remat::remat;
 use super::{Action, Pattern, Tactic, TacticError, apply};
 use crate::lower::{Explanation, LocalProgram, Measures, Price, explain, lower_layout, measure};
+use crate::plan::{Told, lay_out_cheapest};
 use crate::program::{Anatomy, Program, expand_batch_norm};
 use crate::shard::{Axis, Conflict, Layout, Mesh};
 
@@ -46,7 +47,7 @@ pub fn partition(
         return Err(TacticError { number: Some(number), tactic: tactics[number].name.clone(), message, hint: None });
     }
     let program = rewrite(program, mesh, tactics);
-    let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics)?;
+    let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics, price)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
     let (local, measured) = measure_all(snapshots, price, || lower_layout(&last, price));
     let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
@@ -89,9 +90,14 @@ pub(crate) struct LaidOut<'p> {
 }
 
 /// Applies tactics in order, each followed by propagation.
-pub(crate) fn lay_out<'p>(program: &'p Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<LaidOut<'p>, TacticError> {
+pub(crate) fn lay_out<'p>(
+    program: &'p Program,
+    mesh: &Mesh,
+    tactics: &[Tactic],
+    price: Price<'_>,
+) -> Result<LaidOut<'p>, TacticError> {
     let mut snapshots = Vec::new();
-    let (layout, notes) = apply_all(program, mesh, tactics, |layout| snapshots.push(layout.clone()))?;
+    let (layout, notes) = apply_all(program, mesh, tactics, price, |layout| snapshots.push(layout.clone()))?;
     Ok(LaidOut { layout, snapshots, notes })
 }
 
@@ -100,20 +106,38 @@ pub(crate) fn lay_out_last<'p>(
     program: &'p Program,
     mesh: &Mesh,
     tactics: &[Tactic],
+    price: Price<'_>,
 ) -> Result<(Layout<'p>, Vec<Vec<String>>), TacticError> {
-    apply_all(program, mesh, tactics, |_| {})
+    apply_all(program, mesh, tactics, price, |_| {})
 }
 
 fn apply_all<'p>(
     program: &'p Program,
     mesh: &Mesh,
     tactics: &[Tactic],
+    price: Price<'_>,
     mut after: impl FnMut(&Layout<'p>),
 ) -> Result<(Layout<'p>, Vec<Vec<String>>), TacticError> {
     let mut layout = Layout::new(program, with_splits(mesh, tactics)?);
     let mut notes = Vec::new();
     for (number, tactic) in tactics.iter().enumerate() {
-        notes.push(apply(&mut layout, tactic, number as u16)?);
+        let auto = tactic.actions.iter().find_map(|action| match action {
+            Action::Auto(auto) => Some(auto),
+            _ => None,
+        });
+        notes.push(match auto {
+            Some(auto) => {
+                layout.begin_tactic(number as u16);
+                let told = Told { before: &tactics[..number], auto };
+                lay_out_cheapest(&mut layout, told, price).map_err(|message| TacticError {
+                    number: Some(number),
+                    tactic: tactic.name.clone(),
+                    message,
+                    hint: None,
+                })?
+            }
+            None => apply(&mut layout, tactic, number as u16)?,
+        });
         after(&layout);
     }
     Ok((layout, notes))
@@ -127,7 +151,7 @@ pub fn only_local(
     price: Price<'_>,
 ) -> Result<(LocalProgram, Arc<Anatomy>), TacticError> {
     let program = rewrite(program, mesh, tactics);
-    let (layout, _) = lay_out_last(&program, mesh, tactics)?;
+    let (layout, _) = lay_out_last(&program, mesh, tactics, price)?;
     let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
     let (_, local) = lower_layout(&layout, price).map_err(fail)?;
     Ok((local, layout.anatomy.clone()))

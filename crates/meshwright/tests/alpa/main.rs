@@ -7,7 +7,7 @@ mod price;
 mod programs;
 mod rows;
 
-use meshwright::lower::{CollectiveKind, Movement};
+use meshwright::lower::{CollectiveKind, Movement, Price};
 use meshwright::program::Program;
 use meshwright::shard::Mesh;
 use meshwright::tactics::{Partitioned, parse, partition};
@@ -19,11 +19,28 @@ use rows::{Count, Row, rows};
 /// What differences in objectives are let pass: Alpa's own tests take as much.
 const TOLERANCE: f64 = 0.01;
 
-/// The plan for a row. A planner takes the place of its tactics but for those it is told.
+/// Plans whose costs differ by no more than this share cost the same.
+const SAME: f64 = 1e-6;
+
+/// The plan for a row, as its tactics say.
 fn plan(row: &Row, program: &Program) -> Result<Partitioned, String> {
-    let tactics = parse(&format!("tactic = [{}]", row.tactics.join(", "))).map_err(|error| error.message)?;
     let price = |mesh: &Mesh, movement: &Movement<'_>| row.prices.price(mesh, movement);
-    partition(program, &Mesh::parse(row.mesh)?, &tactics, &price).map_err(|error| error.message)
+    lay_out(row, &row.tactics, program, &price)
+}
+
+/// The plan that is found for a row where nothing is told but what Alpa is told.
+fn find(row: &Row, program: &Program) -> Result<Partitioned, String> {
+    // What is cut in time comes last.
+    let (late, told): (Vec<String>, Vec<String>) =
+        row.told.iter().cloned().partition(|tactic| tactic.contains("'micro'"));
+    let tactics: Vec<String> = told.into_iter().chain(["{ auto = true }".to_owned()]).chain(late).collect();
+    let price = |mesh: &Mesh, movement: &Movement<'_>| row.prices.cost(mesh, movement);
+    lay_out(row, &tactics, program, &price)
+}
+
+fn lay_out(row: &Row, tactics: &[String], program: &Program, price: Price<'_>) -> Result<Partitioned, String> {
+    let tactics = parse(&format!("tactic = [{}]", tactics.join(", "))).map_err(|error| error.message)?;
+    partition(program, &Mesh::parse(row.mesh)?, &tactics, price).map_err(|error| error.message)
 }
 
 #[test]
@@ -70,6 +87,31 @@ fn collectives_cost_what_alpas_mesh_says() {
     let prices = Prices { alpha: [1.0, 7.0], beta: [2.0, 9.0] };
     assert_eq!(prices.all_reduce(1 << 20, 4, 0), 1.0 + 2.0 * 1.5 * 1048576.0 + 0.01);
     assert_eq!(prices.all_reduce(1 << 20, 2, 1), 7.0 + 9.0 * 1048576.0 + 0.01);
+}
+
+/// What planning finds has the collectives that Alpa expects, or costs no more than what Alpa expects. It costs less
+/// in rows 3, 4, 6, 10, 12 and 13 on a square, where a sum over two dimensions is reduced and scattered along the slow
+/// one, reduced along the fast one and gathered, which Alpa does not know; in rows 11 and 19, where it scatters too; in
+/// rows 16, 17 and 18, where other dimensions are cheaper to cut; and in row 21, since a forward pass that is cut along
+/// the batch sums nothing up.
+#[test]
+fn planning_finds_what_alpa_does_or_better() {
+    let mut failures = Vec::new();
+    for row in rows() {
+        let program = (row.program)();
+        let expected = plan(&row, &program).map(|expected| row.prices.objective(&expected));
+        let differences = match find(&row, &program) {
+            Ok(found) => {
+                let cost = row.prices.objective(&found);
+                let differences = differences(&row, &found);
+                let is_as_good = expected.is_ok_and(|expected| cost <= expected * (1.0 + SAME));
+                if is_as_good { Vec::new() } else { differences }
+            }
+            Err(error) => vec![error],
+        };
+        failures.extend(differences.into_iter().map(|text| format!("{} on {}: {text}", row.name, row.mesh)));
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
 #[test]

@@ -45,8 +45,11 @@ impl Prices {
     }
 
     /// What a movement costs; along several axes, one after the other.
-    fn cost(&self, mesh: &Mesh, movement: &Movement<'_>) -> f64 {
+    pub(crate) fn cost(&self, mesh: &Mesh, movement: &Movement<'_>) -> f64 {
         let Some(kind) = movement.step.collective() else { return 0.0 };
+        if kind == CollectiveKind::CollectivePermute {
+            return DEAR;
+        }
         let mut total = 0.0;
         for part in mesh.parts(movement.pieces) {
             let bytes = match kind {

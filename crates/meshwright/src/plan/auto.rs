@@ -1,0 +1,47 @@
+//! Planning as one of several tactics: the cheapest way to cut what others left, on a mesh that is given.
+
+use super::costs::Costs;
+use super::fixed::Told;
+use super::label::Exposure;
+use super::recipe::freeze;
+use super::sketch::{Frame, Ground, Sketch};
+use crate::lower::{Movement, Price, Step};
+use crate::profile::MemoryModel;
+use crate::shard::{Layout, Mesh, PieceSet};
+
+/// Cuts all that tactics before left to planning so that moving values costs least. Computing costs nothing, but
+/// products are cut as far as they can be. Gives notes on what was found.
+pub(crate) fn lay_out_cheapest(
+    layout: &mut Layout<'_>,
+    told: Told<'_>,
+    price: Price<'_>,
+) -> Result<Vec<String>, String> {
+    let unit = unit(layout, price);
+    let costs = Costs { worker: None, price, combined: price, unit, memory_model: MemoryModel::Ordered };
+    let mut ground = Ground::new(layout.on(Mesh::default()), costs, Some(told))?;
+    // The program is what it is from here on.
+    ground.may_recompute = false;
+    let frame = Frame { mesh: layout.mesh.clone(), microbatches: 1, is_eager: false, runs: 1 };
+    let sketch = Sketch::new(&ground, frame)?;
+    let limit_bytes = told.auto.memory_bytes.unwrap_or(u64::MAX / 4);
+    let Some(labelled) = sketch.label(limit_bytes, Exposure(1.0)) else {
+        return Err("nothing that was found fits `memory`".to_owned());
+    };
+    sketch.recipe(&labelled).lay_on(layout, &|op| Some(op))?;
+    let mesh = &layout.mesh;
+    let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
+    freeze(layout, spatial);
+    let gap = labelled.seconds - labelled.lower_bound_seconds;
+    let is_best = gap <= 1e-6 * labelled.seconds.abs();
+    Ok(if is_best { Vec::new() } else { vec![format!("may be {:.1}% from the best", 100.0 * gap / labelled.seconds)] })
+}
+
+/// A small part of what it costs to gather the largest value.
+fn unit(layout: &Layout<'_>, price: Price<'_>) -> f64 {
+    let mesh = &layout.mesh;
+    let pieces: Vec<_> = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
+    let largest = layout.program.values.iter().map(|(_, value)| value.ty.bytes()).max().unwrap_or(0);
+    let step = Step::AllReduce { pieces: pieces.iter().copied().collect(), reduction: crate::shard::Reduction::Sum };
+    let cost = price(mesh, &Movement { step: &step, pieces: &pieces, before: largest, after: largest });
+    if cost.is_finite() && cost > 0.0 { cost * 1e-9 } else { 1e-9 }
+}
