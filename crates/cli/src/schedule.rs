@@ -25,10 +25,10 @@ use crate::table::count;
 pub(crate) struct ScheduleArguments {
     /// Axes of the mesh and their sizes, such as `data=2,model=4`
     #[arg(long, value_name = "AXES")]
-    mesh: String,
+    pub(crate) mesh: String,
     /// TOML file of tactics, or `-` for standard input
     #[arg(long, value_name = "FILE")]
-    tactics: PathBuf,
+    pub(crate) tactics: PathBuf,
 }
 
 /// How a model is to be laid out: by tactics, or as a plan says.
@@ -193,14 +193,14 @@ fn parse_mesh(text: &str) -> Result<Mesh, Error> {
 
 /// What a planner is given: axes, and tactics that come first.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct First {
     pub(crate) mesh: Option<Mesh>,
     file: Option<File>,
 }
 
-impl Given {
-    pub(crate) fn load(mesh: Option<&str>, tactics: Option<&Path>) -> Result<Given, Error> {
-        Ok(Given { mesh: mesh.map(parse_mesh).transpose()?, file: tactics.map(File::read).transpose()? })
+impl First {
+    pub(crate) fn load(mesh: Option<&str>, tactics: Option<&Path>) -> Result<First, Error> {
+        Ok(First { mesh: mesh.map(parse_mesh).transpose()?, file: tactics.map(File::read).transpose()? })
     }
 
     /// The memory that the tactics leave to a planner.

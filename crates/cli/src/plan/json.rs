@@ -24,7 +24,12 @@ impl Report<'_> {
         object["collectives"] =
             Value::Object(counts.map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect());
         object["alternatives"] = json!(plan.alternatives.iter().map(considered).collect::<Vec<_>>());
+        object["pareto"] = json!(plan.pareto.iter().map(considered).collect::<Vec<_>>());
         object["decisions"] = json!(plan.decisions.iter().map(|decision| self.decision(decision)).collect::<Vec<_>>());
+        if let Some(batches) = self.batches {
+            object["batch"] = json!(batches.best.as_ref().map(|best| best.batch));
+            object["batches"] = batches.to_json();
+        }
         object
     }
 
@@ -40,22 +45,11 @@ impl Report<'_> {
     }
 }
 
-fn considered(considered: &Considered) -> Value {
+pub(super) fn considered(considered: &Considered) -> Value {
     json!({
         "mesh": considered.mesh.to_string(),
         "microbatches": considered.microbatches,
         "step_seconds": considered.step_seconds,
         "peak_bytes": considered.peak_bytes,
-    })
-}
-
-/// What is told where nothing fits.
-pub(super) fn refusal(limit_bytes: u64, least_bytes: Option<u64>, planning_seconds: f64) -> Value {
-    json!({
-        "fits": false,
-        "memory_limit": limit_bytes,
-        "least_bytes": least_bytes,
-        "missing_bytes": least_bytes.map(|least| least.saturating_sub(limit_bytes)),
-        "planning_seconds": planning_seconds,
     })
 }

@@ -1,36 +1,48 @@
 //! `meshwright plan`: the fastest way to run a model on a cluster that fits its memory.
 
 mod apply;
+mod batch;
 mod file;
 mod fingerprint;
 mod json;
+mod pareto;
 mod ranges;
+mod refusal;
 #[cfg(test)]
 mod round_trip;
 mod text;
+mod variant;
 mod write;
 
 pub(crate) use apply::{AppliedPlan, given, planned_model};
+pub(crate) use batch::reason;
 pub(crate) use file::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart};
 pub(crate) use ranges::{fold_names, unfold_name};
+pub(crate) use variant::build;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use meshwright::cluster::{Cluster, parse_bytes};
-use meshwright::plan::{Plan, Refusal, Request, plan};
+use meshwright::models::Model;
+use meshwright::plan::{Plan, Request, Told, plan};
 use meshwright::program::Program;
+use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, Prepared};
 use meshwright::tactics::Auto;
 
 use crate::cluster;
 use crate::error::{Answer, Error, tell};
-use crate::model::ModelArguments;
+use crate::model::{self, ModelArguments};
 use crate::output::{self, Overwrite};
-use crate::schedule::Given;
+use crate::schedule::First;
 use crate::simulate::{EngineArguments, Simulation, Step, Summary};
 use crate::table::{size, terminal_width};
+use batch::{BatchSize, Batches};
+use pareto::Ladder;
+use refusal::Refused;
+use variant::Given;
 use write::{Setting, plan_file};
 
 /// Plan how to run a model on a cluster: the fastest way found that fits its memory
@@ -58,6 +70,12 @@ pub(crate) struct Arguments {
     /// Axes of devices and their sizes, such as `data=2,model=4` [default: what is fastest]
     #[arg(long, value_name = "AXES")]
     mesh: Option<String>,
+    /// Batch of a preset, or `max` for the one that the most samples a second go through with
+    #[arg(long, value_name = "N|max")]
+    batch: Option<BatchSize>,
+    /// Show time against memory: the fastest plans under a dozen limits
+    #[arg(long, conflicts_with = "output")]
+    pareto: bool,
     #[command(flatten)]
     engine: EngineArguments,
     /// Write the plan to a file, which `explain`, `diff`, `simulate`, `verify` and `partition` read
@@ -75,6 +93,8 @@ Examples:
   meshwright plan gpt-2.6b --cluster 8xa100-80g
   meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB -o plan.json
   meshwright plan llama3-8b --cluster 2x8xh100 --tactics mine.toml
+  meshwright plan gpt-2.6b --cluster 8xa100-80g --batch max
+  meshwright plan gpt-2.6b --cluster 8xa100-80g --pareto
   meshwright plan step.mlir --cluster 8xh100 --microbatches 4 --json | jq .step_seconds";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
@@ -83,58 +103,134 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     }
     let engine = arguments.engine.engine()?;
     let whole_cluster = cluster::load(&arguments.cluster)?;
-    let given = Given::load(arguments.mesh.as_deref(), arguments.tactics.as_deref())?;
+    let first = First::load(arguments.mesh.as_deref(), arguments.tactics.as_deref())?;
     let limit_bytes = limit(arguments, &whole_cluster)?;
-    let limit_bytes = given.memory_bytes().map_or(limit_bytes, |bytes| bytes.min(limit_bytes));
+    let limit_bytes = first.memory_bytes().map_or(limit_bytes, |bytes| bytes.min(limit_bytes));
     let mut cluster = whole_cluster.clone();
     for nodes in &mut cluster.nodes {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
     }
-    let program = planned_model(&arguments.model)?.program;
-    let started = Instant::now();
-    let microbatches = arguments.microbatches.map(|count| count as usize);
     let all = Auto::default();
-    let told = given.told(&all)?;
-    let mesh = given.mesh.as_ref();
-    let request = Request { program: &program, cluster: &cluster, engine, limit_bytes, microbatches, told, mesh };
-    let found = plan(&request);
-    let planning_seconds = started.elapsed().as_secs_f64();
-    let name = arguments.model.model.display().to_string();
-    match found {
-        Ok(plan) => {
-            let step = step(&program, &plan, engine);
-            let simulation = Simulation::new(&step, &cluster, engine);
-            let simulated =
-                Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
-            if let Some(path) = &arguments.output {
-                let setting = Setting {
-                    model: &simulated.name,
-                    settings: arguments.model.settings(),
-                    program: &program,
-                    cluster: &whole_cluster,
-                    engine: engine.name,
-                    memory_limit: limit_bytes,
-                };
-                let text = plan_file(&setting, &plan, simulation.mfu).to_text()?;
-                output::write(path, text.as_bytes(), arguments.overwrite)?;
-            }
-            let report = Report { program: &program, plan: &plan, simulated, limit_bytes, planning_seconds };
-            if arguments.json {
-                output::print_json(&report.to_json())?;
-            } else {
-                output::print(report.to_text(terminal_width()).as_bytes())?;
-            }
-            Ok(Answer::Yes)
+    let (told, mesh) = (first.told(&all)?, first.mesh.as_ref());
+    let asked = Asked { arguments, engine, whole_cluster: &whole_cluster, cluster: &cluster, limit_bytes, told, mesh };
+    match (arguments.batch, arguments.pareto) {
+        (Some(BatchSize::Max), true) => Err(Error::new("`--batch max` and `--pareto` cannot be given together")
+            .hint("leave one of them out, or give `--batch` a number")),
+        (Some(BatchSize::Max), false) => asked.plan_batches(&batch::preset(&arguments.model)?),
+        (Some(BatchSize::Samples(samples)), _) => {
+            let preset = batch::preset(&arguments.model)?;
+            let model = batch::with_batch(&preset, samples).map_err(Error::new)?;
+            let program = build(&model).map_err(Error::new)?;
+            asked.plan_one(&program, Some(&model))
         }
-        Err(Refusal::Unplannable(message)) => Err(Error::new(message)),
-        Err(Refusal::TooLarge { least_bytes }) => {
-            if arguments.json {
-                output::print_json(&json::refusal(limit_bytes, least_bytes, planning_seconds))?;
-            } else {
-                output::print(text::refusal(limit_bytes, least_bytes).as_bytes())?;
-            }
-            Ok(Answer::No)
+        (None, _) => {
+            let program = planned_model(&arguments.model)?.program;
+            asked.plan_one(&program, model::preset(&arguments.model)?.as_ref())
         }
+    }
+}
+
+/// What is asked for, whatever the model.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    engine: &'static Engine,
+    whole_cluster: &'a Cluster,
+    /// With no more memory than may be used.
+    cluster: &'a Cluster,
+    limit_bytes: u64,
+    told: Option<Told<'a>>,
+    mesh: Option<&'a Mesh>,
+}
+
+impl Asked<'_> {
+    fn request<'r>(&'r self, program: &'r Program) -> Request<'r> {
+        let microbatches = self.arguments.microbatches.map(|count| count as usize);
+        let Asked { engine, cluster, limit_bytes, told, mesh, .. } = *self;
+        Request { program, cluster, engine, limit_bytes, microbatches, told, mesh }
+    }
+
+    /// Plans a program, once or under many limits.
+    fn plan_one(&self, program: &Program, preset: Option<&Model>) -> Result<Answer, Error> {
+        let started = Instant::now();
+        let request = self.request(program);
+        let found = if self.arguments.pareto {
+            Ladder::new(&request).map(|ladder| self.show_ladder(&ladder))
+        } else {
+            plan(&request).map(|plan| self.show(program, &plan, None, started.elapsed().as_secs_f64()))
+        };
+        found.unwrap_or_else(|refusal| {
+            let batch_flag = if self.arguments.batch.is_some() { "--batch " } else { "--set batch=" };
+            let given = Given { program, cluster: self.cluster, preset, batch_flag };
+            let planning_seconds = started.elapsed().as_secs_f64();
+            Refused { request, given, planning_seconds }.tell(refusal, self.arguments.json)
+        })
+    }
+
+    /// Plans for batches, and shows the plan of the best.
+    fn plan_batches(&self, preset: &Model) -> Result<Answer, Error> {
+        let started = Instant::now();
+        let first = build(preset).map_err(Error::new)?;
+        let batches = batch::search(preset, &self.request(&first));
+        let Some(best) = &batches.best else {
+            // Why not even the smallest fits, and what would help.
+            let smallest = batches.tried.first().map_or(1, |tried| tried.batch);
+            let model = batch::with_batch(preset, smallest).map_err(Error::new)?;
+            return self.plan_one(&build(&model).map_err(Error::new)?, Some(&model));
+        };
+        self.show(&best.program, &best.plan, Some(&batches), started.elapsed().as_secs_f64())
+    }
+
+    fn show(
+        &self,
+        program: &Program,
+        plan: &Plan,
+        batches: Option<&Batches>,
+        planning_seconds: f64,
+    ) -> Result<Answer, Error> {
+        let step = step(program, plan, self.engine);
+        let simulation = Simulation::new(&step, self.cluster, self.engine);
+        let name = self.arguments.model.model.display().to_string();
+        let simulated =
+            Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
+        self.write(program, plan, batches, simulation.mfu)?;
+        let report = Report { program, plan, simulated, batches, limit_bytes: self.limit_bytes, planning_seconds };
+        if self.arguments.json {
+            output::print_json(&report.to_json())?;
+        } else {
+            output::print(report.to_text(terminal_width()).as_bytes())?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    /// Writes the plan where that is asked for, with the batch among the settings of its model.
+    fn write(&self, program: &Program, plan: &Plan, batches: Option<&Batches>, mfu: f64) -> Result<(), Error> {
+        let Some(path) = &self.arguments.output else { return Ok(()) };
+        let best = batches.and_then(|batches| batches.best.as_ref()).map(|best| best.batch);
+        let batch = match self.arguments.batch {
+            Some(BatchSize::Samples(samples)) => Some(samples),
+            Some(BatchSize::Max) | None => best,
+        };
+        let batch = batch.map(|batch| format!("batch={batch}"));
+        let settings: Vec<String> = self.arguments.model.settings().iter().cloned().chain(batch).collect();
+        let setting = Setting {
+            model: &self.arguments.model.model.display().to_string(),
+            settings: &settings,
+            program,
+            cluster: self.whole_cluster,
+            engine: self.engine.name,
+            memory_limit: self.limit_bytes,
+        };
+        let text = plan_file(&setting, plan, mfu).to_text()?;
+        output::write(path, text.as_bytes(), self.arguments.overwrite)
+    }
+
+    fn show_ladder(&self, ladder: &Ladder) -> Result<Answer, Error> {
+        if self.arguments.json {
+            output::print_json(&ladder.to_json())?;
+        } else {
+            output::print(ladder.to_text(terminal_width()).as_bytes())?;
+        }
+        Ok(Answer::Yes)
     }
 }
 
@@ -160,6 +256,8 @@ struct Report<'a> {
     program: &'a Program,
     plan: &'a Plan,
     simulated: Summary<'a>,
+    /// What was tried where a batch was sought.
+    batches: Option<&'a Batches>,
     limit_bytes: u64,
     planning_seconds: f64,
 }

@@ -14,7 +14,9 @@ const GROUPS: usize = 16;
 
 impl Report<'_> {
     pub(super) fn to_text(&self, width: usize) -> String {
-        self.simulated.to_text(width)
+        let batches = self.batches.map(|batches| batches.to_text(width) + "\n").unwrap_or_default();
+        batches
+            + &self.simulated.to_text(width)
             + "\n"
             + &self.groups(width)
             + "\n"
@@ -104,20 +106,5 @@ pub(super) fn keeping_name(keeping: Keeping) -> &'static str {
         Keeping::Kept => "kept",
         Keeping::Recomputed => "recomputed",
         Keeping::Dropped => "dropped",
-    }
-}
-
-/// What is told where nothing fits.
-pub(super) fn refusal(limit_bytes: u64, least_bytes: Option<u64>) -> String {
-    match least_bytes {
-        Some(least) => format!(
-            "Does not fit: the smallest plan found takes {} on a device, {} more than its {}\n",
-            size(least as usize),
-            size(least.saturating_sub(limit_bytes) as usize),
-            size(limit_bytes as usize),
-        ),
-        None => {
-            format!("Does not fit: no plan was found that takes {} or less on a device\n", size(limit_bytes as usize))
-        }
     }
 }

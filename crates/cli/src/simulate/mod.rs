@@ -17,7 +17,7 @@ use crate::cluster;
 use crate::error::{Answer, Error, tell};
 use crate::model::ModelArguments;
 use crate::output::{self, Overwrite};
-use crate::schedule::{LayoutArguments, Schedule, ScheduleArguments};
+use crate::schedule::{LayoutArguments, Schedule};
 use crate::table::{count, terminal_width};
 
 pub(crate) use step::{Simulation, Step, check_devices};
@@ -48,18 +48,6 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     overwrite: Overwrite,
-}
-
-/// What a step runs on, and how.
-#[derive(Debug, Args)]
-pub(crate) struct RunArguments {
-    /// Cluster such as `4x8xh100` (see `meshwright clusters`), or a TOML file
-    #[arg(long, value_name = "CLUSTER")]
-    pub(crate) cluster: PathBuf,
-    #[command(flatten)]
-    pub(crate) schedule: ScheduleArguments,
-    #[command(flatten)]
-    pub(crate) engine: EngineArguments,
 }
 
 /// What runs programs.

@@ -1,7 +1,9 @@
 //! `meshwright sweep`: a step on many clusters and at many sizes.
 
+mod planned;
 mod vary;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -15,24 +17,35 @@ use crate::cluster;
 use crate::error::{Answer, Error};
 use crate::model::{self, Model, ModelArguments};
 use crate::output;
-use crate::schedule::Schedule;
-use crate::simulate::{RunArguments, Simulation, Step, check_devices, rate};
+use crate::schedule::{Schedule, ScheduleArguments};
+use crate::simulate::{EngineArguments, Simulation, Step, check_devices, rate};
 use crate::table::{Table, count, duration, share, size, terminal_width};
+use planned::plan_rows;
 use vary::{Choice, Key, combinations};
 
-/// Simulate a step for every combination of memory, batch, devices and bandwidth
+/// Plan or simulate a step for every combination of memory, batch, devices and bandwidth
 ///
-/// A row for each combination, in the order in which the values are given, the last key fastest. What
-/// cannot be laid out gets its reason in its row.
+/// A row for each combination, in the order in which the values are given, the last key fastest. Each is
+/// planned for itself, as `meshwright plan` does; with `--mesh` and `--tactics`, all are laid out alike
+/// and simulated. What cannot be laid out gets its reason in its row.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    /// Cluster such as `4x8xh100` (see `meshwright clusters`), or a TOML file
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: PathBuf,
+    /// Axes of the mesh and their sizes, such as `data=2,model=4` [default: planned]
+    #[arg(long, value_name = "AXES", requires = "tactics")]
+    mesh: Option<String>,
+    /// TOML file of tactics, or `-` for standard input [default: planned]
+    #[arg(long, value_name = "FILE", requires = "mesh")]
+    tactics: Option<PathBuf>,
     #[command(flatten)]
-    run: RunArguments,
+    engine: EngineArguments,
     /// Values to go through: `memory=40GiB,80GiB` of a device, `batch=256,512` of a preset,
-    /// `devices=8,16` with the first axis of the mesh and the nodes of the cluster, `bandwidth=0.5,1,2`
+    /// `devices=8,16` with the nodes of the cluster and the first axis of the mesh, `bandwidth=0.5,1,2`
     /// times that of all links; may be given for each
     #[arg(long, value_name = "KEY=LIST", required = true)]
     vary: Vec<String>,
@@ -43,6 +56,7 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Examples:
+  meshwright sweep gpt-2.6b --cluster 8xa100-80g --vary memory=20GiB,40GiB,80GiB --vary batch=64,256
   meshwright sweep gpt-2.6b --cluster 8xh100 --mesh data=8 --tactics zero.toml \\
     --vary batch=64,128,256 --vary memory=40GiB,80GiB
   meshwright sweep llama3-8b --cluster 8xh100 --mesh data=8 --tactics zero.toml --vary devices=8,16,32";
@@ -50,14 +64,23 @@ Examples:
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
     let combinations = combinations(&arguments.vary)?;
-    let engine = arguments.run.engine.engine()?;
-    let cluster = cluster::load(&arguments.run.cluster)?;
+    let engine = arguments.engine.engine()?;
+    let cluster = cluster::load(&arguments.cluster)?;
     check(arguments, &cluster, &combinations[0])?;
-    let schedule = Schedule::load(&arguments.model, &arguments.run.schedule)?;
-    let mesh = schedule.mesh.clone();
-    let mut sweep =
-        Sweep { preset: model::preset(&arguments.model)?, engine, cluster, mesh, schedule, laid_out: Vec::new() };
-    let rows: Vec<Row> = combinations.into_iter().map(|choices| sweep.row(choices)).collect();
+    let preset = model::preset(&arguments.model)?;
+    let rows: Vec<Row> = match (&arguments.mesh, &arguments.tactics) {
+        (Some(mesh), Some(tactics)) => {
+            let schedule = ScheduleArguments { mesh: mesh.clone(), tactics: tactics.clone() };
+            let schedule = Schedule::load(&arguments.model, &schedule)?;
+            let mesh = schedule.mesh.clone();
+            let mut sweep = Sweep { preset, engine, cluster, mesh, schedule, laid_out: Vec::new() };
+            combinations.into_iter().map(|choices| sweep.row(choices)).collect()
+        }
+        _ => {
+            let model = model::load_one(&arguments.model)?;
+            plan_rows(preset.as_ref(), &model.program, &cluster, engine, combinations)
+        }
+    };
     if arguments.json {
         let runs: Vec<Value> = rows.iter().map(Row::to_json).collect();
         output::print_json(&json!({ "runs": runs, "seconds": started.elapsed().as_secs_f64() }))?;
@@ -104,10 +127,20 @@ struct LaidOut {
 /// A combination, and what becomes of it.
 struct Row {
     choices: Vec<Choice>,
-    outcome: Result<Outcome, String>,
+    outcome: Result<Outcome, Unfit>,
+}
+
+/// Why there is nothing to simulate.
+#[derive(Clone, Debug)]
+struct Unfit {
+    reason: String,
+    /// What the smallest plan takes, where that is the reason.
+    least_bytes: Option<u64>,
 }
 
 struct Outcome {
+    /// Where each row has its own.
+    mesh: Option<Mesh>,
     step_seconds: f64,
     throughput: Option<(f64, &'static str)>,
     mfu: f64,
@@ -118,7 +151,7 @@ struct Outcome {
 
 impl Sweep {
     fn row(&mut self, choices: Vec<Choice>) -> Row {
-        let outcome = self.outcome(&choices);
+        let outcome = self.outcome(&choices).map_err(|reason| Unfit { reason, least_bytes: None });
         Row { choices, outcome }
     }
 
@@ -134,14 +167,7 @@ impl Sweep {
         check_devices(mesh.devices() * stages, &cluster).map_err(|(reason, _)| reason)?;
         let engine = self.engine;
         let simulation = Simulation::new(self.step(whole(Key::Batch), mesh)?, &cluster, engine);
-        Ok(Outcome {
-            step_seconds: simulation.timeline.step_seconds,
-            throughput: simulation.throughput(),
-            mfu: simulation.mfu,
-            peak_bytes: simulation.memory().peak_bytes,
-            memory_limit: simulation.memory_limit(),
-            fits: simulation.fits(),
-        })
+        Ok(Outcome::new(&simulation, None))
     }
 
     /// The model laid out, once for all combinations that differ in the cluster alone.
@@ -163,6 +189,20 @@ impl Sweep {
         }
         self.schedule.mesh = mesh;
         Step::new(&self.schedule, self.engine).map_err(|error| format!("{}: {}", error.tactic, error.message))
+    }
+}
+
+impl Outcome {
+    fn new(simulation: &Simulation<'_>, mesh: Option<Mesh>) -> Outcome {
+        Outcome {
+            mesh,
+            step_seconds: simulation.timeline.step_seconds,
+            throughput: simulation.throughput(),
+            mfu: simulation.mfu,
+            peak_bytes: simulation.memory().peak_bytes,
+            memory_limit: simulation.memory_limit(),
+            fits: simulation.fits(),
+        }
     }
 }
 
@@ -204,7 +244,9 @@ fn to_text(rows: &[Row], width: usize) -> String {
     let mut heading = keys;
     heading.push("step");
     heading.extend(throughput.as_deref());
-    heading.extend(["MFU", "peak", "fits"]);
+    // What is planned fits; how it does is worth more.
+    let is_planned = rows.iter().any(|row| row.outcome.as_ref().is_ok_and(|outcome| outcome.mesh.is_some()));
+    heading.extend(["MFU", "peak", if is_planned { "mesh" } else { "fits" }]);
     let columns = heading.len();
     let mut table = Table::new(&heading).ending_in_prose();
     for row in rows {
@@ -218,11 +260,12 @@ fn to_text(rows: &[Row], width: usize) -> String {
                         .then(|| outcome.throughput.map_or_else(String::new, |(number, _)| rate(number))),
                 );
                 cells.extend([share(outcome.mfu, 1.0), size(outcome.peak_bytes)]);
-                cells.push(if outcome.fits { "yes" } else { "no" }.to_owned());
+                let fits = if outcome.fits { "yes" } else { "no" };
+                cells.push(outcome.mesh.as_ref().map_or_else(|| fits.to_owned(), ToString::to_string));
             }
-            Err(reason) => {
+            Err(unfit) => {
                 cells.resize(columns - 1, String::new());
-                cells.push(reason.clone());
+                cells.push(unfit.reason.clone());
             }
         }
         table.row(cells);
@@ -246,8 +289,17 @@ impl Row {
                 run.insert("peak_bytes".to_owned(), json!(outcome.peak_bytes));
                 run.insert("memory_limit".to_owned(), json!(outcome.memory_limit));
                 run.insert("fits".to_owned(), json!(outcome.fits));
+                if let Some(mesh) = &outcome.mesh {
+                    run.insert("mesh".to_owned(), json!(mesh.to_string()));
+                }
             }
-            Err(reason) => _ = run.insert("reason".to_owned(), json!(reason)),
+            Err(Unfit { reason, least_bytes }) => {
+                run.insert("reason".to_owned(), json!(reason));
+                if let Some(least) = least_bytes {
+                    run.insert("fits".to_owned(), json!(false));
+                    run.insert("least_bytes".to_owned(), json!(least));
+                }
+            }
         }
         Value::Object(run)
     }

@@ -72,10 +72,11 @@ fn factorizations(number: usize, most: usize) -> Vec<Vec<usize>> {
     found
 }
 
-/// Powers of two, as far as the batch divides.
+/// Powers of two, as far as the batch divides into more than single samples.
 pub(super) fn microbatch_counts(program: &Program, classes: &[ArgumentClass]) -> Vec<usize> {
     let batch = batch(program, classes);
-    (0..10).map(|power| 1 << power).take_while(|count| batch.is_multiple_of(*count) && count < &batch).collect()
+    let is_possible = |&count: &usize| count == 1 || batch.is_multiple_of(count) && count < batch;
+    (0..10).map(|power| 1 << power).take_while(is_possible).collect()
 }
 
 /// How many samples a step has.

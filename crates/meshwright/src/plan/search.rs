@@ -1,24 +1,26 @@
 //! The search for the fastest plan that fits.
 
-use super::check::check;
-use super::costs::{Costs, combined_seconds};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use super::binding::Binding;
+use super::check::check;
+use super::considered::{ALIKE, Considered, by_time, distinct, pareto};
+use super::costs::{Costs, combined_seconds};
 use super::decision::Decision;
-use super::fixed::{Fixed, Told};
-use super::frames::{batch, frames, microbatch_counts, named_frames};
+use super::fixed::Told;
 use super::label::{Exposure, Labelled};
+use super::least::least;
+use super::parallel::in_parallel;
 use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
-use super::time::Time;
+use super::space::Space;
 use super::work::Worker;
 use crate::cluster::Cluster;
 use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Engine, Runner, Timeline, movement_seconds};
-use crate::tactics::Freedom;
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -55,17 +57,10 @@ pub struct Plan {
     pub lower_bound_seconds: f64,
     /// How far the labelling is from its bound, as a share.
     pub search_gap: f64,
-    /// What fits, the fastest first.
+    /// What fits, the fastest first, each once.
     pub alternatives: Vec<Considered>,
-}
-
-/// A plan that was found on the way.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Considered {
-    pub mesh: Mesh,
-    pub microbatches: usize,
-    pub step_seconds: f64,
-    pub peak_bytes: u64,
+    /// Of what fits, what no other beats in both time and memory, the fastest first.
+    pub pareto: Vec<Considered>,
 }
 
 /// Why there is no plan.
@@ -74,7 +69,19 @@ pub enum Refusal {
     /// The program cannot be planned.
     Unplannable(String),
     /// The best that was found does not fit.
-    TooLarge { least_bytes: Option<u64> },
+    TooLarge(Box<TooLarge>),
+}
+
+/// What came closest to fitting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TooLarge {
+    /// The least that any plan was found to take, and how much more that is than there may be.
+    pub least_bytes: u64,
+    pub missing_bytes: u64,
+    /// The plan that takes it.
+    pub closest: Considered,
+    /// What it takes that for.
+    pub binding: Binding,
 }
 
 /// Seconds are told apart that differ by as much.
@@ -92,53 +99,129 @@ const RUNS: usize = 4;
 
 /// The fastest plan found that fits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
-    let Request { program, cluster, engine, .. } = *request;
-    let runner = request.runner();
-    let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
-    let combined = move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement);
-    let worker = Some(Worker { device: runner.device, engine });
-    let costs =
-        Costs { worker, price: &price, combined: &combined, unit: NANOSECOND, memory_model: engine.memory_model };
-    let base = Layout::new(program, Mesh::default());
-    let ground = Ground::new(base, costs, request.told).map_err(Refusal::Unplannable)?;
-    let mut ranked = rank(request, &ground)?;
-    drop_refined(&mut ranked);
-    ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    let Some(best) = ranked.first().map(Candidate::seconds) else {
-        return Err(Refusal::TooLarge { least_bytes: None });
-    };
-    let bounds = ranked.iter().map(|ranked| ranked.sketch.least_seconds());
-    let lower_bound_seconds = bounds.fold(f64::INFINITY, f64::min);
-    let mut found = simulate_ranked(request, by_kind(ranked), best * MOST_WORSE);
-    // Where memory was short, layers of the best frame may do different things.
-    let tightest = found
-        .iter()
-        .filter(|(_, outcome)| request.fits(outcome))
-        .min_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds));
-    if let Some((frame, outcome)) = tightest.filter(|(_, outcome)| outcome.labelled.is_bound) {
-        let frame = Frame { runs: RUNS, ..frame.clone() };
-        let limit_bytes = outcome.labelled.peak_bytes + (request.limit_bytes - outcome.peak_bytes);
-        let (exposure, seconds) = (exposed(outcome), outcome.timeline.step_seconds);
-        let sketch = Sketch::new(&ground, frame).ok();
-        let candidate = sketch.and_then(|sketch| Candidate::new(sketch, limit_bytes, exposure));
-        found.extend(refine(request, candidate.into_iter().collect(), seconds));
-    }
-    let plan = choose(request, found, lower_bound_seconds)?;
+    let Request { program, cluster, engine, limit_bytes, .. } = *request;
+    let plan = request.in_space(|space| choose(request, search(request, space, Otherwise::FindLeast)))??;
     if cfg!(debug_assertions) {
-        let Request { limit_bytes, .. } = *request;
         let checked = check(program, &plan.recipe, cluster, engine, limit_bytes).map(|checked| checked.step_seconds);
         debug_assert_eq!(checked, Ok(plan.timeline.step_seconds), "a plan is not what the search found");
     }
     Ok(plan)
 }
 
+/// What is done where nothing fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Otherwise {
+    GiveUp,
+    /// The plan is sought that comes closest.
+    FindLeast,
+}
+
+/// What a search found, whether it fits or not.
+#[derive(Debug)]
+pub(super) struct Searched {
+    pub(super) found: Vec<(Frame, Outcome)>,
+    lower_bound_seconds: f64,
+    /// The first reason for which something could not be lowered.
+    first_error: Option<String>,
+}
+
+impl Default for Searched {
+    fn default() -> Searched {
+        Searched { found: Vec::new(), lower_bound_seconds: f64::INFINITY, first_error: None }
+    }
+}
+
 impl<'r> Request<'r> {
+    /// Does something with all frames of the request.
+    pub(super) fn in_space<R>(&self, act: impl FnOnce(&Space<'_>) -> R) -> Result<R, Refusal> {
+        let (runner, engine) = (self.runner(), self.engine);
+        let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
+        let combined = move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement);
+        let worker = Some(Worker { device: runner.device, engine });
+        let costs =
+            Costs { worker, price: &price, combined: &combined, unit: NANOSECOND, memory_model: engine.memory_model };
+        let base = Layout::new(self.program, Mesh::default());
+        let ground = Ground::new(base, costs, self.told).map_err(Refusal::Unplannable)?;
+        let space = Space::new(self, &ground)?;
+        Ok(act(&space))
+    }
+
     fn runner(&self) -> Runner<'r> {
         Runner { cluster: self.cluster, device: self.cluster.device(0), engine: self.engine }
     }
 
     fn fits(&self, outcome: &Outcome) -> bool {
         outcome.peak_bytes <= self.limit_bytes
+    }
+
+    /// The limit without what the engine takes besides the program.
+    fn own_limit_bytes(&self) -> u64 {
+        let limit = self.limit_bytes.saturating_sub(self.engine.reserved_bytes as u64) as f64;
+        (limit / (1.0 + self.engine.fragmentation)) as u64
+    }
+}
+
+/// Everything worth simulating under a limit, simulated.
+pub(super) fn search(request: &Request<'_>, space: &Space<'_>, otherwise: Otherwise) -> Searched {
+    let mut ranked = rank(request, space);
+    drop_refined(&mut ranked);
+    ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
+    searched.bound(&ranked);
+    if let Some(best) = ranked.first().map(Candidate::seconds) {
+        simulate_ranked(request, by_kind(ranked), best * MOST_WORSE, &mut searched);
+    }
+    if otherwise == Otherwise::FindLeast && searched.best(request).is_none() {
+        // The labelling may be wrong about what fits. What was found before does not, and is forgotten, so that the
+        // least does not depend on the limit.
+        let smallest = smallest(request, space);
+        if !smallest.found.is_empty() {
+            let first_error = searched.first_error.take();
+            searched = Searched { first_error, ..smallest };
+        }
+    }
+    split_layers(request, space, &mut searched);
+    searched
+}
+
+/// The plans that take least, whatever the limit.
+pub(super) fn smallest(request: &Request<'_>, space: &Space<'_>) -> Searched {
+    let mut searched = Searched::default();
+    let least = least(space);
+    searched.bound(&least);
+    // Nothing fits into nothing, so that no candidate is preferred for its speed.
+    refine(&Request { limit_bytes: 0, ..*request }, least, f64::INFINITY, &mut searched);
+    searched
+}
+
+impl Searched {
+    /// Notes that no plan takes less than products of candidates do.
+    fn bound(&mut self, candidates: &[Candidate<'_>]) {
+        let bounds = candidates.iter().map(|candidate| candidate.sketch.least_seconds());
+        self.lower_bound_seconds = bounds.fold(self.lower_bound_seconds, f64::min);
+    }
+
+    /// The fastest of what fits.
+    fn best(&self, request: &Request<'_>) -> Option<&(Frame, Outcome)> {
+        let fitting = self.found.iter().filter(|(_, outcome)| request.fits(outcome));
+        fitting.min_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds))
+    }
+}
+
+/// Where memory was short, layers of the best frame may do different things.
+fn split_layers(request: &Request<'_>, space: &Space<'_>, searched: &mut Searched) {
+    let Some((frame, outcome)) = searched.best(request).filter(|(_, outcome)| outcome.labelled.is_bound) else {
+        return;
+    };
+    let limit_bytes = outcome.labelled.peak_bytes + (request.limit_bytes - outcome.peak_bytes);
+    let (exposure, seconds) = (exposed(outcome), outcome.timeline.step_seconds);
+    match space.split(frame, RUNS) {
+        Ok(sketch) => {
+            let labelled = sketch.label(limit_bytes, exposure);
+            let candidate = labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled));
+            refine(request, candidate.into_iter().collect(), seconds, searched);
+        }
+        Err(reason) => _ = searched.first_error.get_or_insert(reason),
     }
 }
 
@@ -155,9 +238,6 @@ fn drop_refined(ranked: &mut Vec<Candidate<'_>>) {
         !kinds.iter().any(|other| (other.0, other.1) == (microbatches, is_eager) && is_as_good(other))
     });
 }
-
-/// Labellings whose times differ by less than this share are taken for the same.
-const ALIKE: f64 = 1e-3;
 
 /// The best mesh for every number of microbatches first: labellings of frames alike are closer to each other than to
 /// the truth.
@@ -179,42 +259,34 @@ fn by_kind(ranked: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
 
 /// Simulates frames, those first that should be fastest: all that could be best, and as many more as it takes until
 /// something fits.
-fn simulate_ranked(request: &Request<'_>, ranked: Vec<Candidate<'_>>, most_seconds: f64) -> Vec<(Frame, Outcome)> {
-    let mut found: Vec<(Frame, Outcome)> = Vec::new();
+fn simulate_ranked(request: &Request<'_>, ranked: Vec<Candidate<'_>>, most_seconds: f64, searched: &mut Searched) {
     let mut rest = ranked;
-    while !rest.is_empty() && !found.iter().any(|(_, outcome)| request.fits(outcome)) {
+    while !rest.is_empty() && searched.best(request).is_none() {
         let near = rest.iter().take_while(|ranked| ranked.seconds() <= most_seconds).count();
         let count = if near > 0 { near } else { rest.len() };
         let later = rest.split_off(count.min(MOST_SIMULATED));
         let next = std::mem::replace(&mut rest, later);
-        found.extend(refine(request, next, f64::INFINITY));
+        refine(request, next, f64::INFINITY, searched);
     }
-    found
 }
 
-/// The fastest of what fits.
-fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>, lower_bound_seconds: f64) -> Result<Plan, Refusal> {
-    let least_bytes = found.iter().map(|(_, outcome)| outcome.peak_bytes).min();
-    let mut fitting: Vec<(Frame, Outcome)> = found.into_iter().filter(|(_, outcome)| request.fits(outcome)).collect();
-    fitting.sort_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds));
-    let mut alternatives: Vec<Considered> = Vec::new();
-    for (frame, outcome) in &fitting {
-        let considered = Considered {
-            mesh: outcome.local.mesh.clone(),
-            microbatches: frame.microbatches,
-            step_seconds: outcome.timeline.step_seconds,
-            peak_bytes: outcome.peak_bytes,
-        };
-        if !alternatives.contains(&considered) {
-            alternatives.push(considered);
-        }
+/// The fastest of what fits, or else why there is none.
+pub(super) fn choose(request: &Request<'_>, searched: Searched) -> Result<Plan, Refusal> {
+    if searched.best(request).is_none() {
+        return Err(refusal(request, searched));
     }
-    let Some((frame, outcome)) = fitting.into_iter().next() else { return Err(Refusal::TooLarge { least_bytes }) };
+    let Searched { found, lower_bound_seconds, .. } = searched;
+    let fitting = found.into_iter().filter(|(_, outcome)| request.fits(outcome));
+    let mut fitting: Vec<(Considered, Outcome)> =
+        fitting.map(|(frame, outcome)| (Considered::new(&frame, &outcome), outcome)).collect();
+    fitting.sort_by(|left, right| by_time(&left.0, &right.0));
+    let considered: Vec<Considered> = fitting.iter().map(|(considered, _)| considered.clone()).collect();
+    let (Considered { microbatches, .. }, outcome) = fitting.swap_remove(0);
     let Outcome { labelled, recipe, local, timeline, peak_bytes, classes, decisions } = outcome;
     let search_gap = (labelled.seconds - labelled.lower_bound_seconds) / labelled.seconds.max(1e-12);
     Ok(Plan {
         mesh: local.mesh.clone(),
-        microbatches: frame.microbatches,
+        microbatches,
         recipe,
         local,
         classes,
@@ -222,25 +294,40 @@ fn choose(request: &Request<'_>, found: Vec<(Frame, Outcome)>, lower_bound_secon
         peak_bytes,
         lower_bound_seconds,
         search_gap,
-        alternatives,
+        alternatives: distinct(considered.clone()),
+        pareto: pareto(considered),
         decisions,
     })
 }
 
+/// What came closest to fitting. Where nothing could be lowered at all, that is no matter of memory.
+pub(super) fn refusal(request: &Request<'_>, searched: Searched) -> Refusal {
+    let Some((frame, outcome)) = searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes) else {
+        let reason = searched.first_error.unwrap_or_else(|| "no way to cut the program was found".to_owned());
+        return Refusal::Unplannable(reason);
+    };
+    Refusal::TooLarge(Box::new(TooLarge {
+        least_bytes: outcome.peak_bytes,
+        missing_bytes: outcome.peak_bytes.saturating_sub(request.limit_bytes),
+        closest: Considered::new(frame, outcome),
+        binding: Binding::new(request.engine, outcome),
+    }))
+}
+
 /// A frame that is labelled and simulated again and again.
-struct Candidate<'g> {
-    sketch: Sketch<'g>,
+pub(super) struct Candidate<'g> {
+    sketch: Arc<Sketch<'g>>,
     limit_bytes: u64,
     /// What is to be simulated next.
     next: Option<Labelled>,
     outcomes: Vec<Outcome>,
+    /// Why the last labelling could not be lowered.
+    error: Option<String>,
 }
 
 impl<'g> Candidate<'g> {
-    /// `None` where nothing fits, as far as the labelling knows.
-    fn new(sketch: Sketch<'g>, limit_bytes: u64, exposure: Exposure) -> Option<Candidate<'g>> {
-        let next = Some(sketch.label(limit_bytes, exposure)?);
-        Some(Candidate { sketch, limit_bytes, next, outcomes: Vec::new() })
+    pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
+        Candidate { sketch, limit_bytes, next: Some(labelled), outcomes: Vec::new(), error: None }
     }
 
     /// What the labelling to be simulated next should take.
@@ -253,12 +340,18 @@ impl<'g> Candidate<'g> {
     fn proceed(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
         let labelled_peak = labelled.peak_bytes;
-        let Ok(outcome) = self.sketch.realize(labelled, request.runner()) else { return self };
+        let outcome = match self.sketch.realize(labelled, request.runner()) {
+            Ok(outcome) => outcome,
+            Err(reason) => return Candidate { error: Some(reason), ..self },
+        };
         let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
         if peak > limit {
             // As much less as there is too much.
             let excess = (peak - limit).max(self.limit_bytes / 64);
             self.limit_bytes = labelled_peak.min(self.limit_bytes).saturating_sub(excess);
+        } else if outcome.labelled.is_bound {
+            // Where less is needed than the labelling believes, it may have more.
+            self.limit_bytes = self.limit_bytes.max(labelled_peak.saturating_add(limit - peak));
         }
         let exposure = exposed(&outcome);
         self.outcomes.push(outcome);
@@ -272,7 +365,7 @@ impl<'g> Candidate<'g> {
 
 /// Simulates candidates as often as something could come of it that is faster than what was found, and than so many
 /// seconds.
-fn refine(request: &Request<'_>, mut candidates: Vec<Candidate<'_>>, most_seconds: f64) -> Vec<(Frame, Outcome)> {
+fn refine(request: &Request<'_>, mut candidates: Vec<Candidate<'_>>, most_seconds: f64, searched: &mut Searched) {
     let mut best = most_seconds;
     while candidates.iter().any(|candidate| candidate.next.is_some()) {
         candidates = in_parallel(candidates, |candidate| candidate.proceed(request));
@@ -283,50 +376,29 @@ fn refine(request: &Request<'_>, mut candidates: Vec<Candidate<'_>>, most_second
             candidate.next.take_if(|next| next.seconds > best * MOST_WORSE_AGAIN);
         }
     }
-    let outcomes = candidates.into_iter().flat_map(|candidate| {
-        let frame = candidate.sketch.frame;
-        candidate.outcomes.into_iter().map(move |outcome| (frame.clone(), outcome))
-    });
-    outcomes.collect()
+    for candidate in candidates {
+        let frame = &candidate.sketch.frame;
+        searched.found.extend(candidate.outcomes.into_iter().map(|outcome| (frame.clone(), outcome)));
+        searched.first_error = searched.first_error.take().or(candidate.error);
+    }
 }
 
-/// What is hidden behind computing before any simulation has told.
-const FIRST_EXPOSURE: Exposure = Exposure(0.3);
-
 /// Labels all frames, roughly.
-fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Candidate<'g>>, Refusal> {
-    let meshes = meshes(request).map_err(Refusal::Unplannable)?;
-    if let Some(told) = request.told {
-        // What cannot be laid out on the first mesh is told; on others it may only not divide.
-        let batch = batch(request.program, &ground.arguments);
-        let tried = meshes.first().map(|mesh| Fixed::new(&ground.base, mesh, told, batch));
-        tried.transpose().map_err(Refusal::Unplannable)?;
-    }
-    let counts = match request.microbatches {
-        Some(count) => {
-            let batch = batch(request.program, &ground.arguments);
-            if !batch.is_multiple_of(count) {
-                return Err(Refusal::Unplannable(format!("a batch of {batch} is not cut into {count} microbatches")));
-            }
-            vec![count]
-        }
-        None if request.told.is_some_and(|told| !told.auto.may(Freedom::Microbatches)) => vec![1],
-        None => microbatch_counts(request.program, &ground.arguments),
-    };
-    // What the engine takes besides the program.
-    let engine = request.engine;
-    let limit = request.limit_bytes.saturating_sub(engine.reserved_bytes as u64) as f64;
-    let limit_bytes = (limit / (1.0 + engine.fragmentation)) as u64;
-    let times: Vec<Option<Time>> = in_parallel(counts, |count| Time::new(&ground.base, count).ok());
-    let times: Vec<Time> = times.into_iter().flatten().collect();
-    let jobs: Vec<(usize, usize)> =
-        (0..times.len()).flat_map(|time| (0..meshes.len()).map(move |mesh| (mesh, time))).collect();
+fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
+    let limit_bytes = request.own_limit_bytes();
+    let (meshes, times) = (space.meshes.len(), space.times.len());
+    let jobs: Vec<(usize, usize)> = (0..times).flat_map(|time| (0..meshes).map(move |mesh| (mesh, time))).collect();
     // The numbers of microbatches that each mesh has been labelled for, and those that it need not be for.
-    let progress: Vec<Mutex<Progress<'g>>> = meshes.iter().map(|_| Mutex::default()).collect();
+    let progress: Vec<Mutex<Progress<'g>>> = (0..meshes).map(|_| Mutex::default()).collect();
     in_parallel(jobs, |(mesh, time)| {
-        let is_wanted = progress[mesh].lock().is_ok_and(|progress| time < progress.enough(times.len()));
+        let is_wanted = progress[mesh].lock().is_ok_and(|progress| time < progress.enough(times));
         if is_wanted {
-            let labelled = label_frames(ground, &meshes[mesh], &times[time], limit_bytes);
+            let sketches = space.sketches(mesh, time).iter();
+            let labelled = sketches.filter_map(|sketched| {
+                let labelled = sketched.label(limit_bytes)?;
+                Some(Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, labelled))
+            });
+            let labelled = labelled.collect();
             if let Ok(mut progress) = progress[mesh].lock() {
                 progress.labelled.insert(time, labelled);
             }
@@ -335,44 +407,11 @@ fn rank<'g>(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Vec<Candida
     let mut ranked = Vec::new();
     for progress in progress {
         let progress = progress.into_inner().unwrap_or_default();
-        let enough = progress.enough(times.len());
+        let enough = progress.enough(times);
         ranked.extend(progress.labelled.into_iter().filter(|(time, _)| *time < enough).flat_map(|(_, frames)| frames));
     }
-    Ok(ranked)
+    ranked
 }
-
-/// The meshes that are tried: the one that is given, those with the axes that tactics name, or all.
-fn meshes(request: &Request<'_>) -> Result<Vec<Mesh>, String> {
-    let devices = request.cluster.devices();
-    if let Some(mesh) = request.mesh {
-        let has_time = mesh.axes.iter().any(|axis| axis.temporal);
-        if mesh.devices() != devices || has_time {
-            return Err(format!("the mesh has to have {devices} devices, as the cluster, and no axis in time"));
-        }
-        return Ok(vec![mesh.clone()]);
-    }
-    let mut names: Vec<&String> = Vec::new();
-    if let Some(told) = request.told {
-        let axes = told.before.iter().filter_map(|tactic| tactic.axis.as_ref());
-        for name in axes.chain(told.auto.axes.iter().flatten()) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-    }
-    if names.is_empty() {
-        return frames(request.cluster);
-    }
-    // Where axes are not limited there is one more, for what nobody spoke of.
-    let rest = REST.to_owned();
-    if request.told.is_some_and(|told| told.auto.axes.is_none()) && !names.contains(&&rest) {
-        names.insert(0, &rest);
-    }
-    named_frames(&names, devices)
-}
-
-/// The axis that is left to planning where tactics name others.
-const REST: &str = "rest";
 
 /// What is known of a mesh, by the number of the number of microbatches.
 #[derive(Default)]
@@ -398,45 +437,9 @@ impl Progress<'_> {
     }
 }
 
-/// Labels a mesh with a number of microbatches, both ways to gather and reduce.
-fn label_frames<'g>(ground: &'g Ground<'g>, mesh: &Mesh, time: &Time, limit_bytes: u64) -> Vec<Candidate<'g>> {
-    let frame = Frame { mesh: mesh.clone(), microbatches: time.microbatches, is_eager: false, runs: 1 };
-    let Ok(lazy) = Sketch::in_time(ground, frame, time.clone()) else { return Vec::new() };
-    let eager = (time.microbatches > 1).then(|| lazy.made_eager());
-    [Some(lazy), eager]
-        .into_iter()
-        .flatten()
-        .filter_map(|sketch| Candidate::new(sketch, limit_bytes, FIRST_EXPOSURE))
-        .collect()
-}
-
 /// What a simulation tells about how much of what could be hidden is not.
 fn exposed(outcome: &Outcome) -> Exposure {
     let Labelled { waiting_seconds, hideable_seconds, .. } = outcome.labelled;
     let exposed = outcome.timeline.stages[0].exposed_seconds - waiting_seconds;
     Exposure((exposed / hideable_seconds.max(1e-9)).clamp(0.05, 1.0))
 }
-
-/// Does something with each of a list on two threads; gives what comes of it in the order of the list.
-fn in_parallel<T: Send, R: Send>(list: Vec<T>, act: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let next = Mutex::new(list.into_iter().enumerate());
-    let done = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let Some((index, item)) = next.lock().ok().and_then(|mut next| next.next()) else { break };
-                    let result = act(item);
-                    if let Ok(mut done) = done.lock() {
-                        done.push((index, result));
-                    }
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
-const THREADS: usize = 2;

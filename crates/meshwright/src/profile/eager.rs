@@ -15,7 +15,7 @@ pub(super) fn eager(program: &Program, anatomy: &Anatomy, fused: Fused) -> Memor
     memory
 }
 
-fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, fused: Fused) -> Memory {
+pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, fused: Fused) -> Memory {
     let kernels = kernels(program, anatomy, region, fused);
     let readers = readers(program, &program.regions[region].results, &kernels);
     Engine { program, anatomy, fused, readers, kernels }.memory(region)

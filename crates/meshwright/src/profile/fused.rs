@@ -40,7 +40,7 @@ fn whole_memory(program: &Program, anatomy: &Anatomy, order: Order) -> Memory {
 }
 
 /// What a region makes in which results overwrite arguments.
-fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, runs: Order) -> Memory {
+pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, runs: Order) -> Memory {
     let mut graph = graph(program, region);
     let mut kernels = without_aliases(&graph, fuse(program, &graph));
     let pairs = overwritten(program, region, &graph);

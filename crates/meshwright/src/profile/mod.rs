@@ -12,6 +12,7 @@ mod kernels;
 mod make;
 mod memory;
 mod modules;
+mod peak;
 mod place;
 mod schedule;
 mod symbolic;
@@ -21,6 +22,7 @@ pub(crate) use eager::{PartMemory, backward_memory, forward_memory};
 pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
 pub use modules::{Module, module_path};
+pub use peak::AtPeak;
 pub(crate) use schedule::{ScheduledKernel, schedule};
 pub use symbolic::{Polynomial, SymbolicProfile};
 

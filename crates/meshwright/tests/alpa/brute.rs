@@ -113,11 +113,11 @@ fn finished(layout: &Layout<'_>, value: ValueId, made: &Sharding) -> Vec<Shardin
             continue;
         }
         for index in 0..found.len() {
-            for dim in 0..shape.len() {
+            for (dim, size) in shape.iter().enumerate() {
                 let mut lies = found[index].clone();
                 lies.dims[dim].extend(pieces.iter().copied());
                 lies.dims[dim].sort_unstable();
-                if shape[dim].is_multiple_of(mesh.product(&lies.dims[dim])) {
+                if size.is_multiple_of(mesh.product(&lies.dims[dim])) {
                     found.push(lies);
                 }
             }

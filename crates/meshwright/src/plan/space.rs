@@ -1,0 +1,140 @@
+//! All frames of a request, sketched when somebody asks, and once for all limits.
+
+use std::sync::{Arc, OnceLock};
+
+use super::fixed::Fixed;
+use super::frames::{batch, frames, microbatch_counts, named_frames};
+use super::label::{Exposure, Labelled};
+use super::parallel::in_parallel;
+use super::search::{Refusal, Request};
+use super::sketch::{Frame, Ground, Sketch};
+use super::time::Time;
+use crate::shard::Mesh;
+use crate::tactics::Freedom;
+
+/// The frames that are searched: every mesh with every number of microbatches.
+pub(super) struct Space<'g> {
+    ground: &'g Ground<'g>,
+    pub(super) meshes: Vec<Mesh>,
+    /// By the number of microbatches, the least first.
+    pub(super) times: Vec<Time>,
+    /// Of each mesh with each number of microbatches.
+    cells: Vec<OnceLock<Result<Vec<Sketched<'g>>, String>>>,
+    /// Why some number of microbatches is left out.
+    time_error: Option<String>,
+}
+
+/// A sketch, and what is known of it whatever the limit.
+pub(super) struct Sketched<'g> {
+    pub(super) sketch: Arc<Sketch<'g>>,
+    /// Its labelling where memory has nothing to do with it, before any simulation.
+    free: OnceLock<Labelled>,
+}
+
+/// What is hidden behind computing before any simulation has told.
+pub(super) const FIRST_EXPOSURE: Exposure = Exposure(0.3);
+
+impl<'g> Space<'g> {
+    pub(super) fn new(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Space<'g>, Refusal> {
+        let meshes = meshes(request).map_err(Refusal::Unplannable)?;
+        if let Some(told) = request.told {
+            // What cannot be laid out on the first mesh is told; on others it may only not divide.
+            let batch = batch(request.program, &ground.arguments);
+            let tried = meshes.first().map(|mesh| Fixed::new(&ground.base, mesh, told, batch));
+            tried.transpose().map_err(Refusal::Unplannable)?;
+        }
+        let counts = match request.microbatches {
+            Some(count) => {
+                let batch = batch(request.program, &ground.arguments);
+                if count == 0 || !batch.is_multiple_of(count) {
+                    let reason = format!("a batch of {batch} is not cut into {count} microbatches");
+                    return Err(Refusal::Unplannable(reason));
+                }
+                vec![count]
+            }
+            None if request.told.is_some_and(|told| !told.auto.may(Freedom::Microbatches)) => vec![1],
+            None => microbatch_counts(request.program, &ground.arguments),
+        };
+        let mut time_error = None;
+        let mut times = Vec::new();
+        for time in in_parallel(counts, |count| Time::new(&ground.base, count)) {
+            match time {
+                Ok(time) => times.push(time),
+                Err(reason) => _ = time_error.get_or_insert(reason),
+            }
+        }
+        let cells = (0..meshes.len() * times.len()).map(|_| OnceLock::new()).collect();
+        Ok(Space { ground, meshes, times, cells, time_error })
+    }
+
+    /// A mesh with a number of microbatches, both ways to gather and reduce; none where it cannot be.
+    pub(super) fn sketches(&self, mesh: usize, time: usize) -> &[Sketched<'g>] {
+        let cell = self.cells[mesh * self.times.len() + time].get_or_init(|| {
+            let (mesh, time) = (self.meshes[mesh].clone(), &self.times[time]);
+            let frame = Frame { mesh, microbatches: time.microbatches, is_eager: false, runs: 1 };
+            let lazy = Sketch::in_time(self.ground, frame, time.clone())?;
+            let eager = (time.microbatches > 1).then(|| lazy.made_eager());
+            let sketched = |sketch| Sketched { sketch: Arc::new(sketch), free: OnceLock::new() };
+            Ok([Some(lazy), eager].into_iter().flatten().map(sketched).collect())
+        });
+        cell.as_deref().unwrap_or_default()
+    }
+
+    /// Why some of what was looked at could not be sketched.
+    pub(super) fn first_error(&self) -> Option<String> {
+        let of_cell = |cell: &OnceLock<Result<Vec<Sketched<'g>>, String>>| cell.get()?.as_ref().err().cloned();
+        self.time_error.clone().or_else(|| self.cells.iter().find_map(of_cell))
+    }
+
+    /// A frame whose layers alike may do different things.
+    pub(super) fn split(&self, frame: &Frame, runs: usize) -> Result<Arc<Sketch<'g>>, String> {
+        Sketch::new(self.ground, Frame { runs, ..frame.clone() }).map(Arc::new)
+    }
+}
+
+impl Sketched<'_> {
+    /// The cheapest labels under a limit, as far as can be known before any simulation.
+    pub(super) fn label(&self, limit_bytes: u64) -> Option<Labelled> {
+        if let Some(free) = self.free.get().filter(|free| free.peak_bytes <= limit_bytes) {
+            return Some(free.clone());
+        }
+        let labelled = self.sketch.label(limit_bytes, FIRST_EXPOSURE)?;
+        if !labelled.is_bound {
+            _ = self.free.set(labelled.clone());
+        }
+        Some(labelled)
+    }
+}
+
+/// The meshes that are tried: the one that is given, those with the axes that tactics name, or all.
+fn meshes(request: &Request<'_>) -> Result<Vec<Mesh>, String> {
+    let devices = request.cluster.devices();
+    if let Some(mesh) = request.mesh {
+        let has_time = mesh.axes.iter().any(|axis| axis.temporal);
+        if mesh.devices() != devices || has_time {
+            return Err(format!("the mesh has to have {devices} devices, as the cluster, and no axis in time"));
+        }
+        return Ok(vec![mesh.clone()]);
+    }
+    let mut names: Vec<&String> = Vec::new();
+    if let Some(told) = request.told {
+        let axes = told.before.iter().filter_map(|tactic| tactic.axis.as_ref());
+        for name in axes.chain(told.auto.axes.iter().flatten()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    if names.is_empty() {
+        return frames(request.cluster);
+    }
+    // Where axes are not limited there is one more, for what nobody spoke of.
+    let rest = REST.to_owned();
+    if request.told.is_some_and(|told| told.auto.axes.is_none()) && !names.contains(&&rest) {
+        names.insert(0, &rest);
+    }
+    named_frames(&names, devices)
+}
+
+/// The axis that is left to planning where tactics name others.
+const REST: &str = "rest";
