@@ -44,7 +44,7 @@ fn check_limits(program: &Program, cluster: &str) {
     };
     let free = plan(&request(FREE)).expect("a plan without a limit");
     let count = if env::var_os("LONG").is_some() { 20 } else { 5 };
-    let share = |number: i32| 0.85_f64.powi(number * 20 / count);
+    let share = |number: i32| 0.92_f64.powi(number * 20 / count);
     let limits: Vec<u64> = (0..count).map(|number| (free.peak_bytes as f64 * share(number)) as u64).collect();
     let all = plan_limits(&request(0), &limits);
     assert_eq!(all.len(), limits.len());
