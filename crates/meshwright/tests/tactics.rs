@@ -255,7 +255,7 @@ fn mistakes_in_files_are_told_with_their_place() {
     check("[[tactic]]\nname = \"A\"", "[[tactic]]", "the tactic does nothing");
     check("[[tactic]]\nauto = true\naxis = \"data\"", "true", "`auto` is not about one `axis`");
     check("[[tactic]]\nauto = true\nonly = [\"magic\"]", "[\"magic\"]", "`magic` is nothing that `auto` may do");
-    check("[[tactic]]\nauto = true\nmemory = \"much\"", "\"much\"", "`much` is no number of bytes");
+    check("[[tactic]]\nauto = true\nmemory = \"much\"", "\"much\"", "cannot read `much`");
     check("[[tactic]]\naxes = [\"data\"]", "[\"data\"]", "`axes` belongs to `auto`");
 }
 

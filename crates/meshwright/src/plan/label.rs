@@ -122,15 +122,21 @@ struct Building<'b, 'm, 't> {
     nodes: Vec<Node>,
     /// Costs between two nodes, the smaller number first.
     tables: BTreeMap<(usize, usize), Vec<Cost>>,
-    copies: Vec<Option<Copy>>,
+    copies: Vec<Option<Brought>>,
 }
 
 /// A node that says where a flow is brought.
-struct Copy {
+struct Brought {
     node: usize,
     places: Vec<Place>,
     /// What is there until loops end, under each of its labels.
     bytes: Vec<u64>,
+}
+
+impl Brought {
+    fn ends(&self) -> Vec<(Place, Mode)> {
+        self.places.iter().map(|&place| (place, Mode::Kept)).collect()
+    }
 }
 
 impl<'b, 'm, 't> Building<'b, 'm, 't> {
@@ -237,7 +243,8 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
                 (peak_bytes, peak_step) = (bytes, step);
             }
         }
-        let copy = |copy: &Option<Copy>| copy.as_ref().map(|copy| copy.places[solution.assignment[copy.node] as usize]);
+        let copy =
+            |copy: &Option<Brought>| copy.as_ref().map(|copy| copy.places[solution.assignment[copy.node] as usize]);
         Labelled {
             labels,
             copies: self.copies.iter().map(copy).collect(),
@@ -285,9 +292,8 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
 
     /// Adds what a flow costs. One that has several readers has a node that says where it is brought for all of
     /// them.
-    fn flow(&mut self, flow: &Flow) -> Option<Copy> {
-        let origin = flow.origin;
-        let axes = self.task.parts.axes.len();
+    fn flow(&mut self, flow: &Flow) -> Option<Brought> {
+        let (origin, axes) = (flow.origin, self.task.parts.axes.len());
         let place = |choice: &Choice| match origin.place(choice) {
             // The pass before has finished it.
             place if flow.is_finished => place.finished(axes),
@@ -296,52 +302,68 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let froms = self.places(origin.class(), place);
         let readers: Vec<Reader> =
             flow.readers.iter().copied().filter(|reader| !is_itself(origin, reader.class)).collect();
-        if let [reader] = readers[..]
-            && !flow.is_early
-        {
-            let tos = self.places(reader.class, |choice| reader.place(choice));
-            self.connect(flow, (origin.class(), &froms), (reader.class, &tos));
-            return None;
+        match readers[..] {
+            [] => None,
+            _ if flow.is_early => Some(self.bring_early(flow, &froms, &readers)),
+            [reader] => {
+                let tos = self.places(reader.class, |choice| reader.place(choice));
+                self.connect(flow, (origin.class(), &froms), (reader.class, &tos));
+                None
+            }
+            _ => {
+                let places = self.wanted(&readers);
+                let bytes = vec![0; places.len()];
+                Some(self.bring(flow, &froms, &readers, Brought { node: self.nodes.len(), places, bytes }))
+            }
         }
+    }
+
+    /// Where somebody wants it, each place once.
+    fn wanted(&self, readers: &[Reader]) -> Vec<Place> {
         let wanted = readers.iter().flat_map(|reader| self.places(reader.class, |choice| reader.place(choice)));
         let mut places: Vec<Place> = wanted.map(|(place, _)| place).collect();
         places.sort_unstable();
         places.dedup();
-        if places.is_empty() {
-            return None;
-        }
-        let node = self.nodes.len();
-        let mut bytes = vec![0; places.len()];
-        if flow.is_early {
-            // In each place either as it is stored, or as a copy, which takes memory.
-            let copy = |&place: &Place| flow.count as u64 * self.task.parts.bytes(flow.value, place);
-            bytes.extend(places.iter().map(copy).collect::<Vec<u64>>());
-            places.extend_from_within(..);
-        }
-        self.nodes.push(Node { alternatives: vec![Alternative::default(); places.len()] });
-        let copies: Vec<(Place, Mode)> = places.iter().map(|&place| (place, Mode::Kept)).collect();
-        self.connect(flow, (origin.class(), &froms), (node, &copies));
-        if flow.is_early {
-            let stored = places.len() / 2;
-            let kept: Vec<(Place, Mode)> = copies[..stored].to_vec();
-            let again = copies[stored..].iter().map(|&(place, _)| (place, Mode::Again));
-            let ends: Vec<(Place, Mode)> = kept.into_iter().chain(again).collect();
-            self.add_table((origin.class(), &froms), (node, &ends), &mut |from, to| {
-                if to.1 == Mode::Kept && from.0 != to.0 { FORBIDDEN } else { 0 }
-            });
-        }
+        places
+    }
+
+    /// Adds a node that says where a flow is brought for all its readers.
+    fn bring(&mut self, flow: &Flow, froms: &[(Place, Mode)], readers: &[Reader], brought: Brought) -> Brought {
+        let (node, from) = (brought.node, flow.origin.class());
+        self.nodes.push(Node { alternatives: vec![Alternative::default(); brought.places.len()] });
+        let ends = brought.ends();
+        self.connect(flow, (from, froms), (node, &ends));
         for reader in readers {
             let tos = self.places(reader.class, |choice| reader.place(choice));
-            self.connect(flow, (node, &copies), (reader.class, &tos));
-            if flow.is_early {
-                // Another copy would take memory too.
-                self.add_table((node, &copies), (reader.class, &tos), &mut |from, to| {
-                    if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
-                });
-            }
-            self.require(flow, (origin.class(), &froms), (reader.class, &tos));
+            self.connect(flow, (node, &ends), (reader.class, &tos));
+            self.require(flow, (from, froms), (reader.class, &tos));
         }
-        Some(Copy { node, places, bytes })
+        brought
+    }
+
+    /// The same for what is brought before a loop. In each place it is either as it is stored, or a copy, which takes
+    /// memory; another copy for a reader would take memory too.
+    fn bring_early(&mut self, flow: &Flow, froms: &[(Place, Mode)], readers: &[Reader]) -> Brought {
+        let axes = self.task.parts.axes.len();
+        let mut places = self.wanted(readers);
+        let stored = places.len();
+        let copy = |&place: &Place| flow.count as u64 * self.task.parts.bytes(flow.value, place);
+        let bytes = std::iter::repeat_n(0, stored).chain(places.iter().map(copy)).collect();
+        places.extend_from_within(..);
+        let brought = self.bring(flow, froms, readers, Brought { node: self.nodes.len(), places, bytes });
+        let mut ends = brought.ends();
+        // What is a copy is told from what is stored by being made again.
+        ends[stored..].iter_mut().for_each(|end| end.1 = Mode::Again);
+        self.add_table((flow.origin.class(), froms), (brought.node, &ends), &mut |from, to| {
+            if to.1 == Mode::Kept && from.0 != to.0 { FORBIDDEN } else { 0 }
+        });
+        for reader in readers {
+            let tos = self.places(reader.class, |choice| reader.place(choice));
+            self.add_table((brought.node, &ends), (reader.class, &tos), &mut |from, to| {
+                if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
+            });
+        }
+        brought
     }
 
     /// What is made again finds what it reads.
