@@ -18,7 +18,7 @@ const UNLIMITED: u64 = u64::MAX >> 8;
 /// and one with as many as there can be, which are the smallest. Where the labelling is wrong about what microbatches
 /// keep for each other, it is so about one of them only.
 pub(super) fn least<'g>(space: &Space<'g>) -> Vec<Candidate<'g>> {
-    let mut times: Vec<usize> = space.times.len().checked_sub(1).into_iter().flat_map(|last| [0, last]).collect();
+    let mut times: Vec<usize> = space.counts.len().checked_sub(1).into_iter().flat_map(|last| [0, last]).collect();
     times.dedup();
     times.into_iter().filter_map(|time| least_at(space, time)).collect()
 }

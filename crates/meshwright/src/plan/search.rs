@@ -91,7 +91,9 @@ const MOST_SIMULATED: usize = 4;
 /// So often is a frame labelled and simulated with what was told before.
 const MOST_ROUNDS: usize = 3;
 /// Those whose labelling is worse than the best by more than this factor are not simulated.
-const MOST_WORSE: f64 = 1.1;
+const MOST_WORSE: f64 = 1.06;
+/// The same where memory is short, so that labellings are further from what they come to.
+const MOST_WORSE_BOUND: f64 = 1.15;
 /// The same for labellings of frames that have been simulated, which know more.
 const MOST_WORSE_AGAIN: f64 = 1.03;
 /// Into how many runs layers alike are split where memory is short.
@@ -168,8 +170,10 @@ pub(super) fn search(request: &Request<'_>, space: &Space<'_>, otherwise: Otherw
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
     searched.bound(&ranked);
-    if let Some(best) = ranked.first().map(Candidate::seconds) {
-        simulate_ranked(request, by_kind(ranked), best * MOST_WORSE, &mut searched);
+    if let Some(best) = ranked.first() {
+        let is_bound = best.next.as_ref().is_some_and(|labelled| labelled.is_bound);
+        let most_seconds = best.seconds() * if is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
+        simulate_ranked(request, by_kind(ranked), most_seconds, &mut searched);
     }
     if otherwise == Otherwise::FindLeast && searched.best(request).is_none() {
         // The labelling may be wrong about what fits. What was found before does not, and is forgotten, so that the
@@ -386,7 +390,7 @@ fn refine(request: &Request<'_>, mut candidates: Vec<Candidate<'_>>, most_second
 /// Labels all frames, roughly.
 fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
     let limit_bytes = request.own_limit_bytes();
-    let (meshes, times) = (space.meshes.len(), space.times.len());
+    let (meshes, times) = (space.meshes.len(), space.counts.len());
     let jobs: Vec<(usize, usize)> = (0..times).flat_map(|time| (0..meshes).map(move |mesh| (mesh, time))).collect();
     // The numbers of microbatches that each mesh has been labelled for, and those that it need not be for.
     let progress: Vec<Mutex<Progress<'g>>> = (0..meshes).map(|_| Mutex::default()).collect();

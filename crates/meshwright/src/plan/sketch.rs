@@ -56,14 +56,18 @@ impl<'g> Ground<'g> {
         if let Some(&op) = base.ops().iter().find(|&&op| base.rule(op).factors.len() > MOST_FACTORS) {
             return Err(format!("{op} has more than {MOST_FACTORS} factors, which no plan can be made for"));
         }
-        let bundles = Bundles::new(&base);
-        let buffers = Buffers::new(&base, &bundles, costs.memory_model);
+        let (work, bundles, buffers) = std::thread::scope(|scope| {
+            let work = scope.spawn(|| Work::new(program));
+            let bundles = Bundles::new(&base);
+            let buffers = Buffers::new(&base, &bundles, costs.memory_model);
+            // A thread ends early only where it panics, and then this one would.
+            (work.join().unwrap_or_else(|_| Work::new(program)), bundles, buffers)
+        });
         // Where there is little to decide, layers alike may do different things from the start.
         let runs = if bundles.list.len() <= FEW_BUNDLES { usize::MAX } else { 1 };
         let classes = Arc::new(Classes::new(&base, &bundles, runs, None));
         let arguments = base.anatomy.classes.clone();
         let may_recompute = told.is_none_or(|told| told.auto.may(Freedom::Remat));
-        let work = Work::new(program);
         let is_only_given = only_given(&base);
         Ok(Ground {
             program,

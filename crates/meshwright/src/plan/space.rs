@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use super::fixed::Fixed;
 use super::frames::{batch, frames, microbatch_counts, named_frames};
 use super::label::{Exposure, Labelled};
-use super::parallel::in_parallel;
 use super::search::{Refusal, Request};
 use super::sketch::{Frame, Ground, Sketch};
 use super::time::Time;
@@ -16,12 +15,12 @@ use crate::tactics::Freedom;
 pub(super) struct Space<'g> {
     ground: &'g Ground<'g>,
     pub(super) meshes: Vec<Mesh>,
-    /// By the number of microbatches, the least first.
-    pub(super) times: Vec<Time>,
+    /// How many microbatches, the least first.
+    pub(super) counts: Vec<usize>,
+    /// What each of them cuts.
+    times: Vec<OnceLock<Result<Time, String>>>,
     /// Of each mesh with each number of microbatches.
     cells: Vec<OnceLock<Result<Vec<Sketched<'g>>, String>>>,
-    /// Why some number of microbatches is left out.
-    time_error: Option<String>,
 }
 
 /// A sketch, and what is known of it whatever the limit.
@@ -55,25 +54,19 @@ impl<'g> Space<'g> {
             None if request.told.is_some_and(|told| !told.auto.may(Freedom::Microbatches)) => vec![1],
             None => microbatch_counts(request.program, &ground.arguments),
         };
-        let mut time_error = None;
-        let mut times = Vec::new();
-        for time in in_parallel(counts, |count| Time::new(&ground.base, count)) {
-            match time {
-                Ok(time) => times.push(time),
-                Err(reason) => _ = time_error.get_or_insert(reason),
-            }
-        }
-        let cells = (0..meshes.len() * times.len()).map(|_| OnceLock::new()).collect();
-        Ok(Space { ground, meshes, times, cells, time_error })
+        let times = counts.iter().map(|_| OnceLock::new()).collect();
+        let cells = (0..meshes.len() * counts.len()).map(|_| OnceLock::new()).collect();
+        Ok(Space { ground, meshes, counts, times, cells })
     }
 
     /// A mesh with a number of microbatches, both ways to gather and reduce; none where it cannot be.
     pub(super) fn sketches(&self, mesh: usize, time: usize) -> &[Sketched<'g>] {
-        let cell = self.cells[mesh * self.times.len() + time].get_or_init(|| {
-            let (mesh, time) = (self.meshes[mesh].clone(), &self.times[time]);
-            let frame = Frame { mesh, microbatches: time.microbatches, is_eager: false, runs: 1 };
-            let lazy = Sketch::in_time(self.ground, frame, time.clone())?;
-            let eager = (time.microbatches > 1).then(|| lazy.made_eager());
+        let cell = self.cells[mesh * self.counts.len() + time].get_or_init(|| {
+            let (mesh, count) = (self.meshes[mesh].clone(), self.counts[time]);
+            let time = self.times[time].get_or_init(|| Time::new(&self.ground.base, count)).clone()?;
+            let frame = Frame { mesh, microbatches: count, is_eager: false, runs: 1 };
+            let lazy = Sketch::in_time(self.ground, frame, time)?;
+            let eager = (count > 1).then(|| lazy.made_eager());
             let sketched = |sketch| Sketched { sketch: Arc::new(sketch), free: OnceLock::new() };
             Ok([Some(lazy), eager].into_iter().flatten().map(sketched).collect())
         });
@@ -83,7 +76,7 @@ impl<'g> Space<'g> {
     /// Why some of what was looked at could not be sketched.
     pub(super) fn first_error(&self) -> Option<String> {
         let of_cell = |cell: &OnceLock<Result<Vec<Sketched<'g>>, String>>| cell.get()?.as_ref().err().cloned();
-        self.time_error.clone().or_else(|| self.cells.iter().find_map(of_cell))
+        self.cells.iter().find_map(of_cell)
     }
 
     /// A frame whose layers alike may do different things.
