@@ -1,28 +1,16 @@
-//! Plans compute what the program does, fit, and are no slower than what people choose without a planner.
+//! Plans compute what the program does, and fit.
+
+mod small_steps;
 
 use meshwright::cluster::{Cluster, parse};
 use meshwright::interpret::{Options, difference, evaluate, evaluate_partitioned, generate_arguments};
 use meshwright::lower::LocalProgram;
-use meshwright::models::Model;
 use meshwright::plan::{Plan, Refusal, Request, Told, check as recipe_check, plan};
-use meshwright::program::{AttentionForm, PrintOptions, Program, expand_batch_norm, print};
+use meshwright::program::{AttentionForm, PrintOptions, Program, print};
 use meshwright::shard::Mesh;
-use meshwright::simulate::{Engine, engine};
 use meshwright::tactics::{Auto, parse as parse_tactics};
 
-/// An engine that takes nothing for itself, so that small steps have small limits.
-fn small_engine() -> Engine {
-    Engine { reserved_bytes: 0, fragmentation: 0.0, ..engine("xla").expect("an engine").clone() }
-}
-
-fn model(name: &str, settings: &str) -> Program {
-    let mut model = Model::preset(name).expect("a preset");
-    for setting in settings.split_whitespace() {
-        let (key, value) = setting.split_once('=').expect("a setting");
-        model.set(key, value).expect("a setting of the preset");
-    }
-    expand_batch_norm(&model.build().expect("a model")).into_owned()
-}
+use small_steps::{model, small_engine};
 
 fn planned(
     program: &Program,

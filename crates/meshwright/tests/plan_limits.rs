@@ -1,27 +1,15 @@
 //! Plans under many limits: more memory is never slower, what does not fit says by how much, and what is suggested fits.
 
+mod small_steps;
+
 use std::borrow::Cow;
 use std::env;
 
 use meshwright::cluster::{Cluster, parse};
-use meshwright::models::Model;
 use meshwright::plan::{Change, Refusal, Request, Variant, check, plan, plan_ladder, plan_limits, suggest};
-use meshwright::program::{Program, expand_batch_norm};
-use meshwright::simulate::{Engine, engine};
+use meshwright::program::Program;
 
-/// An engine that takes nothing for itself, so that small steps have small limits.
-fn small_engine() -> Engine {
-    Engine { reserved_bytes: 0, fragmentation: 0.0, ..engine("xla").expect("an engine").clone() }
-}
-
-fn model(name: &str, settings: &str) -> Program {
-    let mut model = Model::preset(name).expect("a preset");
-    for setting in settings.split_whitespace() {
-        let (key, value) = setting.split_once('=').expect("a setting");
-        model.set(key, value).expect("a setting of the preset");
-    }
-    expand_batch_norm(&model.build().expect("a model")).into_owned()
-}
+use small_steps::{model, small_engine};
 
 const GPT: &str = "layers=2 hidden=64 heads=4 vocab=128 seq=32 batch=16";
 const LLAMA: &str = "layers=2 hidden=32 heads=4 kv_heads=2 ffn=64 vocab=64 seq=16 batch=8";

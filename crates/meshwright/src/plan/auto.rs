@@ -7,7 +7,7 @@ use super::recipe::freeze;
 use super::sketch::{Frame, Ground, Sketch};
 use crate::lower::{Movement, Price, Step};
 use crate::profile::MemoryModel;
-use crate::shard::{Layout, Mesh, PieceSet};
+use crate::shard::{Layout, Mesh, PieceSet, Reduction};
 
 /// Cuts all that tactics before left to planning so that moving values costs least. Computing costs nothing, but
 /// products are cut as far as they can be. Gives notes on what was found.
@@ -36,12 +36,12 @@ pub(crate) fn lay_out_cheapest(
     Ok(if is_best { Vec::new() } else { vec![format!("may be {:.1}% from the best", 100.0 * gap / labelled.seconds)] })
 }
 
-/// A small part of what it costs to gather the largest value.
+/// A small part of what it costs to reduce the largest value.
 fn unit(layout: &Layout<'_>, price: Price<'_>) -> f64 {
     let mesh = &layout.mesh;
     let pieces: Vec<_> = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
     let largest = layout.program.values.iter().map(|(_, value)| value.ty.bytes()).max().unwrap_or(0);
-    let step = Step::AllReduce { pieces: pieces.iter().copied().collect(), reduction: crate::shard::Reduction::Sum };
+    let step = Step::AllReduce { pieces: pieces.iter().copied().collect(), reduction: Reduction::Sum };
     let cost = price(mesh, &Movement { step: &step, pieces: &pieces, before: largest, after: largest });
     if cost.is_finite() && cost > 0.0 { cost * 1e-9 } else { 1e-9 }
 }

@@ -447,3 +447,42 @@ fn exposed(outcome: &Outcome) -> Exposure {
     let exposed = outcome.timeline.stages[0].exposed_seconds - waiting_seconds;
     Exposure((exposed / hideable_seconds.max(1e-9)).clamp(0.05, 1.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::Model;
+
+    /// What labels take of time and memory, beside what the lowered plan does: free, short of memory, in microbatches.
+    /// With four layers the head has most of the memory, where labels count what the engine never has at once.
+    #[test]
+    fn labels_come_to_what_simulations_say() {
+        let mut model = Model::preset("gpt-2.6b").expect("a preset");
+        [("layers", "4"), ("batch", "64")]
+            .into_iter()
+            .for_each(|(key, value)| model.set(key, value).expect("a setting"));
+        let program = model.build().expect("a model");
+        let cluster = crate::cluster::parse("8xa100-80g").expect("a cluster");
+        let engine = crate::simulate::engine("xla").expect("an engine");
+        for (share, microbatches) in [(1.0, 1), (0.7, 1), (0.8, 4)] {
+            let free = Request {
+                program: &program,
+                cluster: &cluster,
+                engine,
+                limit_bytes: 64 << 30,
+                microbatches: Some(microbatches),
+                told: None,
+                mesh: None,
+            };
+            let peak_bytes = plan(&free).expect("a plan without a limit").peak_bytes;
+            let request = Request { limit_bytes: (peak_bytes as f64 * share) as u64, ..free };
+            let searched = request.in_space(|space| search(&request, space, Otherwise::GiveUp)).expect("a space");
+            let (_, outcome) = searched.best(&request).expect("a plan");
+            let far = |left: f64, right: f64| (left / right - 1.0).abs();
+            let time = far(outcome.labelled.seconds, outcome.timeline.step_seconds);
+            let own_peak = outcome.peak_bytes as f64 / (1.0 + engine.fragmentation) - engine.reserved_bytes as f64;
+            let memory = far(outcome.labelled.peak_bytes as f64, own_peak);
+            assert!(time < 0.05 && memory < 0.15, "{share} of memory: {time} off in time, {memory} in memory");
+        }
+    }
+}

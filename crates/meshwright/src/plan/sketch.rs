@@ -56,13 +56,8 @@ impl<'g> Ground<'g> {
         if let Some(&op) = base.ops().iter().find(|&&op| base.rule(op).factors.len() > MOST_FACTORS) {
             return Err(format!("{op} has more than {MOST_FACTORS} factors, which no plan can be made for"));
         }
-        let (work, bundles, buffers) = std::thread::scope(|scope| {
-            let work = scope.spawn(|| Work::new(program));
-            let bundles = Bundles::new(&base);
-            let buffers = Buffers::new(&base, &bundles, costs.memory_model);
-            // A thread ends early only where it panics, and then this one would.
-            (work.join().unwrap_or_else(|_| Work::new(program)), bundles, buffers)
-        });
+        let bundles = Bundles::new(&base);
+        let buffers = Buffers::new(&base, &bundles, costs.memory_model);
         // Where there is little to decide, layers alike may do different things from the start.
         let runs = if bundles.list.len() <= FEW_BUNDLES { usize::MAX } else { 1 };
         let classes = Arc::new(Classes::new(&base, &bundles, runs, None));
@@ -73,7 +68,7 @@ impl<'g> Ground<'g> {
             program,
             base,
             costs,
-            work,
+            work: Work::new(program),
             bundles,
             classes,
             buffers,

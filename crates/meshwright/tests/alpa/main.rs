@@ -90,6 +90,14 @@ fn collectives_cost_what_alpas_mesh_says() {
     assert_eq!(prices.all_reduce(1 << 20, 2, 1), 7.0 + 9.0 * 1048576.0 + 0.01);
 }
 
+/// Rows, by number and mesh, for which planning finds something cheaper than Alpa expects.
+#[rustfmt::skip] // Several a line.
+const CHEAPER: &[(&str, &str)] = &[
+    ("3", "x=2,y=2"), ("4", "x=2,y=2"), ("6", "x=2,y=2"), ("10", "x=2,y=2"), ("10", "x=2,y=2"), ("11", "x=4,y=1"),
+    ("12", "x=2,y=2"), ("13", "x=2,y=2"), ("16", "x=4,y=1"), ("17", "x=4,y=1"), ("17", "x=1,y=4"), ("18", "x=2,y=2"),
+    ("19", "x=4,y=1"), ("21", "x=4,y=1"), ("21", "x=4,y=4"),
+];
+
 /// What planning finds has the collectives that Alpa expects, or costs no more than what Alpa expects. It costs less
 /// in rows 3, 4, 6, 10, 12 and 13 on a square, where a sum over two dimensions is reduced and scattered along the slow
 /// one, reduced along the fast one and gathered, which Alpa does not know; in rows 11 and 19, where it scatters too; in
@@ -97,7 +105,7 @@ fn collectives_cost_what_alpas_mesh_says() {
 /// the batch sums nothing up.
 #[test]
 fn planning_finds_what_alpa_does_or_better() {
-    let mut failures = Vec::new();
+    let (mut failures, mut cheaper) = (Vec::new(), Vec::new());
     for row in rows() {
         let program = (row.program)();
         let expected = plan(&row, &program).map(|expected| row.prices.objective(&expected));
@@ -105,6 +113,9 @@ fn planning_finds_what_alpa_does_or_better() {
             Ok(found) => {
                 let cost = row.prices.objective(&found);
                 let differences = differences(&row, &found);
+                if expected.as_ref().is_ok_and(|expected| cost < expected * (1.0 - SAME)) {
+                    cheaper.push((row.name.split(':').next().unwrap_or_default(), row.mesh));
+                }
                 let is_as_good = expected.is_ok_and(|expected| cost <= expected * (1.0 + SAME));
                 if is_as_good { Vec::new() } else { differences }
             }
@@ -113,6 +124,7 @@ fn planning_finds_what_alpa_does_or_better() {
         failures.extend(differences.into_iter().map(|text| format!("{} on {}: {text}", row.name, row.mesh)));
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    assert_eq!(cheaper, CHEAPER);
 }
 
 #[test]
@@ -223,7 +235,7 @@ fn planning_small_programs_finds_the_cheapest_way() {
             let tactics = parse("tactic = [{ auto = true }]").expect("a tactic");
             let planned = partition(&program, &mesh, &tactics, &price).expect("a plan");
             let (found, least) = (prices.objective(&planned), brute::cheapest(&program, &mesh, &prices));
-            assert!(found <= least * (1.0 + SAME), "{found} on {mesh}, {least} at best: {text}");
+            assert!((found - least).abs() <= least * SAME, "{found} on {mesh}, {least} at best: {text}");
             dearest = dearest.max(least);
         }
     }
