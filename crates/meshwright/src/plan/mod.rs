@@ -11,6 +11,8 @@ mod clock;
 mod considered;
 mod costs;
 mod decision;
+#[cfg(test)]
+mod exhaustive;
 mod fixed;
 mod fold;
 mod frames;
