@@ -12,6 +12,8 @@ mod clock;
 mod considered;
 mod costs;
 mod decision;
+#[cfg(test)]
+mod exhaustive;
 mod fixed;
 mod fold;
 mod frames;
