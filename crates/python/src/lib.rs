@@ -24,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]
-    use crate::program::Program;
+    use crate::program::{Program, cluster_devices};
     #[pymodule_export]
     use crate::{device_name, run_command};
 

@@ -1,5 +1,8 @@
 //! Plans as Python sees them.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use meshwright::lower::{CollectiveKind, LocalProgram, measure, stablehlo};
@@ -132,11 +135,20 @@ impl Plan {
         arguments.filter_map(|(number, argument)| argument.alias.map(|result| (number, result))).collect()
     }
 
-    /// How many collectives of each kind the local program has; those in loops count once for every trip.
+    /// How many collectives of each kind a step runs.
     #[getter]
-    fn collectives(&self) -> Vec<(&'static str, usize)> {
+    fn collectives(&self) -> BTreeMap<&'static str, usize> {
         let counts = measure(&self.local.program).collectives;
         CollectiveKind::ALL.iter().map(|kind| kind.name()).zip(counts).collect()
+    }
+
+    /// Writes the plan to a file: whole under its name, or not at all.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's paths become ours")]
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let mut partial = path.clone().into_os_string();
+        partial.push(".partial");
+        py.detach(|| fs::write(&partial, &self.json).and_then(|()| fs::rename(&partial, &path)))?;
+        Ok(())
     }
 
     fn __str__(&self) -> &str {

@@ -63,15 +63,21 @@ impl Program {
         })
     }
 
-    /// The plan of a file, by its text. One for another program is refused.
-    fn load(&self, py: Python<'_>, text: String, name: String) -> PyResult<Plan> {
+    /// The plan of a file, by its text. One for another program, or another cluster, is refused.
+    #[pyo3(signature = (text, name, cluster = None))]
+    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<Plan> {
         let (own_name, program) = (self.name.clone(), Arc::clone(&self.program));
+        let cluster = cluster.map(read_cluster).transpose().map_err(|problem| refuse(&problem))?;
         let load = move || -> Result<Plan, Problem> {
             let file = PlanFile::parse(&text).map_err(|problem| Problem {
                 message: format!("cannot read the plan `{name}`: {}", problem.message),
                 ..problem
             })?;
             let plan = AppliedPlan::new(&name, file, &program)?;
+            if let Some(cluster) = &cluster {
+                let refuse = |message| Problem::new(message).hint("plan again for these devices");
+                plan.check_cluster(cluster).map_err(refuse)?;
+            }
             Plan::applied(&own_name, &program, &plan)
         };
         interruptible(py, load)?.map_err(|problem| refuse(&problem))
@@ -193,6 +199,13 @@ impl Asked {
         })?;
         Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
     }
+}
+
+/// The name of the device that a cluster is made of, and how many it has.
+#[pyfunction]
+pub(crate) fn cluster_devices(cluster: &str) -> PyResult<(String, usize)> {
+    let cluster = read_cluster(cluster).map_err(|problem| refuse(&problem))?;
+    Ok((cluster.device(0).name.to_string(), cluster.devices()))
 }
 
 /// A cluster by its name; what has lines is a TOML file.
