@@ -32,6 +32,7 @@ def parallelize(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    compiler_options: Mapping[str, Any] | None = None,
 ) -> Step:
     """A step for one device as one for many, that is called in the same way.
 
@@ -45,6 +46,7 @@ def parallelize(
       microbatches: in how many microbatches a step runs; searched if not given.
       plan: a plan that was made before, or its file; then nothing is searched.
       static_argnums, static_argnames, donate_argnums, donate_argnames: as `jax.jit` takes them.
+      compiler_options: more options for XLA, as `jax.jit` takes them.
     """
     devices = tuple(jax.devices() if devices is None else devices)
     described = cluster_of(devices) if cluster is None else read_cluster(cluster)
@@ -55,7 +57,7 @@ def parallelize(
             "hint: give as many `devices`, or use `meshwright.jax.plan` for a cluster that is not here"
         )
     captured = function(step, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Step(captured, devices, _wish(described, memory, mesh, tactics, microbatches), plan)
+    return Step(captured, devices, _wish(described, memory, mesh, tactics, microbatches), plan, compiler_options)
 
 
 def plan(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -43,7 +43,9 @@ class Running:
     call: Callable[..., Any]
 
 
-def make_running(captured: Captured, plan: _core.Plan, devices: Sequence[jax.Device]) -> Running:
+def make_running(
+    captured: Captured, plan: _core.Plan, devices: Sequence[jax.Device], compiler_options: Mapping[str, Any]
+) -> Running:
     mesh = _mesh(plan, devices)
     arguments = _shardings(mesh, captured.arguments, plan.arguments)
     results = _shardings(mesh, captured.results, plan.results)
@@ -54,7 +56,7 @@ def make_running(captured: Captured, plan: _core.Plan, devices: Sequence[jax.Dev
         out_shardings=results,
         donate_argnums=captured.donated,
         keep_unused=True,
-        compiler_options=COMPILER_OPTIONS.get(captured.platform),
+        compiler_options={**COMPILER_OPTIONS.get(captured.platform, {}), **compiler_options},
     )
     return Running(arguments, results, call)
 

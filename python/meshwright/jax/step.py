@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +75,13 @@ class Step:
         devices: Sequence[jax.Device],
         wish: Wish,
         plan: _core.Plan | str | os.PathLike[str] | None = None,
+        compiler_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.function = function
         self.devices = tuple(devices)
         self._wish = wish
         self._given_plan = plan
+        self._compiler_options = dict(compiler_options or {})
         self._prepared: dict[Any, Prepared] = {}
         self._latest: Prepared | None = None
 
@@ -176,7 +178,8 @@ class Step:
             captured_seconds,
             time.monotonic() - started - captured_seconds,
         )
-        prepared = Prepared(captured, plan, make_running(captured, plan, self.devices), call[1])
+        running = make_running(captured, plan, self.devices, self._compiler_options)
+        prepared = Prepared(captured, plan, running, call[1])
         self._prepared[_key(call)] = self._latest = prepared
         return prepared
 
