@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -85,6 +86,8 @@ def capture(step: Function, args: tuple[Any, ...], kwargs: dict[str, Any], platf
     module = lowered.compiler_ir("stablehlo").operation
     text = module.get_asm(print_generic_op_form=True, enable_debug_info=True)
     program = _core.Program(text, step.name)
+    for message in program.warnings:
+        warnings.warn(f"`{step.name}`: {message}", stacklevel=2)
     infos = jax.tree.leaves(traced.args_info)
     if len(program.arguments) != len(infos):
         raise _core.Error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import time
@@ -15,7 +16,7 @@ from jax.sharding import NamedSharding
 
 from meshwright import _core
 from meshwright.jax.capture import Captured, Function, capture
-from meshwright.jax.cluster import engine_of
+from meshwright.jax.cluster import engine_of, platform_of
 from meshwright.jax.run import Running, make_running
 
 logger = logging.getLogger("meshwright")
@@ -54,8 +55,17 @@ class Prepared:
     running: Running
     arguments_tree: Any
 
+    @functools.cached_property
+    def compiled(self) -> Any:
+        """What devices run, compiled once: a jitted function would be compiled again where arguments come from numpy
+        in one call and from devices in the next."""
+        started = time.monotonic()
+        compiled = self.running.call.lower(*self.captured.arguments).compile()
+        logger.info("compiled it in %.1f s", time.monotonic() - started)
+        return compiled
+
     def run(self, leaves: Sequence[Any]) -> Any:
-        return jax.tree.unflatten(self.captured.results_tree, self.running.call(*leaves))
+        return jax.tree.unflatten(self.captured.results_tree, self.compiled(*leaves))
 
     def place(self, leaves: Sequence[Any]) -> list[Any]:
         return jax.device_put(list(leaves), list(self.running.arguments))
@@ -131,11 +141,10 @@ class Step:
         placed = tuple(jax.device_put(given, lies) for given, lies in zip(args, positional))
         return placed[0] if len(placed) == 1 else placed
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """What devices run as JAX lowers it, for those who want to look at it or to compile it ahead."""
-        self.prepare(*args, **kwargs)
-        prepared = self._last()
-        return prepared.running.call.lower(*prepared.captured.arguments)
+    @property
+    def compiled(self) -> Any:
+        """What devices run, as JAX shows what it compiled: `as_text`, `memory_analysis`, `cost_analysis`."""
+        return self._last().compiled
 
     def run_copied(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the step on copies, so that no argument is used up."""
@@ -169,7 +178,7 @@ class Step:
 
     def _prepare(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         started = time.monotonic()
-        captured = capture(self.function, args, kwargs, self.devices[0].platform)
+        captured = capture(self.function, args, kwargs, platform_of(self._wish.cluster))
         captured_seconds = time.monotonic() - started
         plan = self._make_plan(captured)
         logger.info(
