@@ -80,7 +80,9 @@ def function(
 
 def capture(step: Function, args: tuple[Any, ...], kwargs: dict[str, Any], platform: str) -> Captured:
     """Traces and lowers a step for a platform. Nothing is allocated, and shapes do for arguments."""
-    traced = step.jit().trace(*args, **kwargs)
+    dynamic_args = [arg if number in step.static_argnums else _abstract(arg) for number, arg in enumerate(args)]
+    dynamic_kwargs = {name: arg if name in step.static_argnames else _abstract(arg) for name, arg in kwargs.items()}
+    traced = step.jit().trace(*dynamic_args, **dynamic_kwargs)
     _refuse_effects(step, traced)
     lowered = traced.lower(lowering_platforms=(platform,))
     module = lowered.compiler_ir("stablehlo").operation
@@ -92,7 +94,7 @@ def capture(step: Function, args: tuple[Any, ...], kwargs: dict[str, Any], platf
     if len(program.arguments) != len(infos):
         raise _core.Error(
             f"`{step.name}` has {len(infos)} arguments, but its program has {len(program.arguments)}\n\n"
-            "hint: arrays that the step closes over have to become arguments"
+            "hint: arrays that the step closes over should be arguments"
         )
     return Captured(
         program=program,
@@ -102,6 +104,17 @@ def capture(step: Function, args: tuple[Any, ...], kwargs: dict[str, Any], platf
         results_tree=lowered.out_tree,
         donated=tuple(number for number, info in enumerate(infos) if info.donated),
     )
+
+
+def _abstract(tree: Any) -> Any:
+    """Shapes without devices: arrays that lie on several would make JAX lower the step for several."""
+
+    def shape(leaf: Any) -> Any:
+        if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+            return leaf
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
+
+    return jax.tree.map(shape, tree)
 
 
 def _refuse_effects(step: Function, traced: Any) -> None:

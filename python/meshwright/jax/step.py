@@ -210,8 +210,8 @@ def _shape(leaf: Any) -> Any:
     try:
         return leaf.shape, leaf.dtype
     except AttributeError:
-        # A number of Python, whose type is all that matters.
-        return type(leaf)
+        # A number of Python is an array without dimensions, and comes back as one.
+        return (), jax.numpy.result_type(leaf)
 
 
 def _refuse_misplaced(prepared: Prepared, leaves: Sequence[Any], error: ValueError) -> None:

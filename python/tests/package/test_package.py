@@ -137,6 +137,27 @@ def test_other_shapes_are_planned_apart():
     assert len(step._prepared) == 2
 
 
+def test_numbers_become_arrays_and_arrays_go_on_to_other_steps():
+    def train(state, x):
+        return {"count": state["count"] + 1, "w": state["w"] - 0.1 * x}, 3.0
+
+    train = mw.jax.parallelize(train, mesh={"data": 8}, tactics=[mw.tile("data", {"state.w": 0})])
+    evaluate = mw.jax.parallelize(lambda state: state["w"].sum() * state["count"])
+    x = numbers(1, 8, 8)
+    state, _ = train({"count": 0, "w": x}, x)
+    state, three = train(state, x)
+    assert int(state["count"]) == 2 and float(three) == 3.0 and len(train._prepared) == 1
+    np.testing.assert_allclose(state["w"], 0.8 * x, rtol=1e-5)
+    assert len(state["w"].sharding.device_set) == 8
+    np.testing.assert_allclose(evaluate(state), 1.6 * x.sum(), rtol=1e-5)
+
+
+def test_arrays_that_are_closed_over_are_constants():
+    weights = jnp.asarray(numbers(1, 64, 64))
+    step = mw.jax.parallelize(lambda x: (x @ weights).sum(0))
+    assert mw.jax.check(step, numbers(2, 64, 64))
+
+
 def test_every_call_runs_what_was_compiled_once():
     case, compiled = mlp(), []
     jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
@@ -242,6 +263,7 @@ def test_plans_are_json():
     assert json.loads(plan.json)["results"]["peak_bytes"] == plan.peak_bytes
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", CASES)
 def test_steps_are_planned_for_devices_that_are_not_here(name):
     case = CASES[name]()
