@@ -1,5 +1,6 @@
 """What the package promises besides the right numbers."""
 
+import ast
 import dataclasses
 import json
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +17,7 @@ import pytest
 from cases import CASES, gpt, mlp, numbers
 
 import meshwright as mw
+from meshwright import _core
 from meshwright.jax.capture import capture, function
 from meshwright.jax.cluster import cluster_of
 
@@ -271,3 +274,14 @@ def test_steps_are_planned_for_devices_that_are_not_here(name):
     for cluster in ("8xh100", "8xtpu-v4"):
         plan = mw.jax.plan(case.step, *shapes(case), cluster=cluster, **case.options, **static)
         assert plan.engine == "xla"
+
+
+def test_stubs_tell_what_there_is():
+    stub = ast.parse(Path(mw.__file__).with_name("_core.pyi").read_text())
+    told = {node.name: node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    there = {name for name in vars(_core) if not name.startswith("__")}
+    assert set(told) == there
+    for name in ("Plan", "Program"):
+        members = {node.name for node in told[name].body if isinstance(node, ast.FunctionDef)}
+        own = {member for member in vars(getattr(_core, name)) if not member.startswith("__")}
+        assert members - {"__new__"} == own

@@ -136,13 +136,14 @@ pub const ENGINES: &[Engine] = &[
         ..PYTORCH
     },
     // Devices of a CPU are threads of one process: nothing is set aside for each, a collective is a meeting that
-    // everybody waits in, and nothing is combined, since the package asks XLA not to.
+    // everybody waits in, and nothing is combined, since the package asks XLA not to. Attention is written out.
     Engine {
         name: "xla-cpu",
-        memory_model: MemoryModel::Ordered,
+        memory_model: MemoryModel::Fused,
         dispatch_seconds: 1e-6,
         collective_seconds: 5e-6,
         step_seconds: 1e-4,
+        fused_attention: false,
         overlap: false,
         overlap_gradients: false,
         bucket_bytes: 0,
