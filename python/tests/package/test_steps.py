@@ -49,7 +49,8 @@ def plain(leaf):
 def expected(name, width=None):
     case = CASES[name]()
     options = {key: value for key, value in case.options.items() if key.startswith("static")}
-    return run(jax.jit(case.wide if width == "wide" else case.step, **options), case)
+    step = case.wide if width == "wide" else case.step
+    return run(jax.jit(step, compiler_options=QUICK, **options), case)
 
 
 def compare(name, step, case):
