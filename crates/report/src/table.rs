@@ -183,7 +183,7 @@ pub fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> String {
     text + &line + "\n"
 }
 
-/// A bar of at most [`BAR`] cells for `number` of `most`, padded to that width.
+/// A bar of at most twenty cells for `number` of `most`, padded to that width.
 pub fn bar(number: usize, most: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (number as f64 / most.max(1) as f64 * (BAR * 8) as f64).round() as usize;

@@ -54,6 +54,7 @@ class Prepared:
     plan: _core.Plan
     running: Running
     arguments_tree: Any
+    static: tuple[Any, ...]
 
     @functools.cached_property
     def compiled(self) -> Any:
@@ -65,7 +66,12 @@ class Prepared:
         return compiled
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        return jax.tree.unflatten(self.captured.results_tree, self.compiled(*leaves))
+        try:
+            results = self.compiled(*leaves)
+        except ValueError as error:
+            _refuse_misplaced(self, leaves, error)
+            raise
+        return jax.tree.unflatten(self.captured.results_tree, results)
 
     def place(self, leaves: Sequence[Any]) -> list[Any]:
         return jax.device_put(list(leaves), list(self.running.arguments))
@@ -75,8 +81,8 @@ class Step:
     """What `parallelize` gives: a step that is called like the one it was made of.
 
     The first call with arguments of some shapes plans and compiles; further calls run. What the step gives back lies as
-    the plan says, and so does what it takes: arrays that lie elsewhere are put there by the first call, and arrays that
-    no device has been asked for, such as those of numpy, by every call.
+    the plan says, and so does what it takes: arrays that lie elsewhere are put there by the call that plans, and arrays
+    that no device has been asked for, such as those of numpy, by every call.
     """
 
     def __init__(
@@ -96,18 +102,20 @@ class Step:
         self._latest: Prepared | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = self._flatten(args, kwargs)
-        leaves = call[0]
+        call = leaves, tree, static = self._flatten(args, kwargs)
+        latest = self._latest
+        if latest is not None and tree == latest.arguments_tree and static == latest.static:
+            try:
+                return latest.run(leaves)
+            except TypeError:
+                # Arguments of other shapes, which is cheaper to be told than to look for in every call.
+                pass
         prepared = self._prepared.get(_key(call))
+        is_new = prepared is None
         if prepared is None:
             prepared = self._prepare(call, args, kwargs)
-            return prepared.run(prepared.place(leaves))
         self._latest = prepared
-        try:
-            return prepared.run(leaves)
-        except ValueError as error:
-            _refuse_misplaced(prepared, leaves, error)
-            raise
+        return prepared.run(prepared.place(leaves) if is_new else leaves)
 
     @property
     def plan(self) -> _core.Plan:
@@ -188,7 +196,7 @@ class Step:
             time.monotonic() - started - captured_seconds,
         )
         running = make_running(captured, plan, self.devices, self._compiler_options)
-        prepared = Prepared(captured, plan, running, call[1])
+        prepared = Prepared(captured, plan, running, *call[1:])
         self._prepared[_key(call)] = self._latest = prepared
         return prepared
 
