@@ -2,7 +2,6 @@
 //!
 //! What people call is `python/meshwright`, which knows of JAX; this module knows of texts.
 
-mod axes;
 mod error;
 mod plan;
 mod program;

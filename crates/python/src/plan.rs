@@ -9,12 +9,12 @@ use meshwright::lower::{CollectiveKind, LocalProgram, measure, stablehlo};
 use meshwright::plan::Plan as Found;
 use meshwright::program::Program;
 use meshwright::simulate::Prepared;
+use meshwright_report::axes::Axes;
 use meshwright_report::plan::{AppliedPlan, Report, Setting, plan_file, step};
 use meshwright_report::problem::Problem;
 use meshwright_report::simulate::{Simulation, Step, Summary};
 use pyo3::prelude::*;
 
-use crate::axes::Axes;
 use crate::program::Asked;
 
 /// How wide texts are.

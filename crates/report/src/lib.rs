@@ -7,6 +7,7 @@ pub mod simulate;
 
 pub mod plan;
 
+pub mod axes;
 pub mod diagnostics;
 pub mod names;
 pub mod place;

@@ -13,6 +13,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint
 import pytest
 from cases import CASES, gpt, mlp, numbers
 
@@ -92,6 +93,26 @@ def test_arguments_lie_as_the_plan_says():
     assert made["params"]["layer1"]["w"].sharding == weights.sharding
     state, _ = step(made, batch)
     assert state["params"]["layer1"]["w"].sharding == weights.sharding
+
+
+def test_checkpoints_are_restored_into_other_plans(tmp_path):
+    case = mlp()
+    first = parallelized(case, mesh={"data": 8}, tactics=[mw.zero3("data")])
+    second = parallelized(case, devices=jax.devices()[:2], mesh={"data": 2}, tactics=[mw.data("data")])
+    state, _ = first(case.fresh_state(), case.batch(0))
+    second.prepare(*shapes(case))
+
+    def wanted(leaf, lies):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=lies)
+
+    with orbax.checkpoint.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "state", state)
+        checkpointer.wait_until_finished()
+        target = jax.tree.map(wanted, shapes(case)[0], second.shardings[0][0])
+        restored = checkpointer.restore(tmp_path / "state", target)
+    assert len(restored["params"]["layer0"]["w"].sharding.device_set) == 2
+    jax.tree.map(np.testing.assert_array_equal, restored, state)
+    np.testing.assert_allclose(second(restored, case.batch(1))[1], first(state, case.batch(1))[1], rtol=1e-5)
 
 
 def test_donated_arguments_are_overwritten():
