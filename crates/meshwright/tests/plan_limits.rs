@@ -14,6 +14,9 @@ use small_steps::{model, small_engine};
 const GPT: &str = "layers=2 hidden=64 heads=4 vocab=128 seq=32 batch=16";
 const LLAMA: &str = "layers=2 hidden=32 heads=4 kv_heads=2 ffn=64 vocab=64 seq=16 batch=8";
 
+const BERT: &str = "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=8";
+const EXPERTS: &str = "layers=2 hidden=32 heads=4 experts=4 vocab=64 seq=16 batch=8 expert_group=32";
+
 const FREE: u64 = u64::MAX >> 8;
 
 /// Plans under limits between what a free plan takes and next to nothing. Each must hold what it promises, and be no
@@ -85,12 +88,20 @@ fn more_memory_is_never_slower_for_llama_over_nodes() {
 }
 
 #[test]
+fn more_memory_is_never_slower_for_others() {
+    check_limits(&model("bert-base", BERT), "2xh100");
+    if env::var_os("LONG").is_some() {
+        check_limits(&model("moe-380m", EXPERTS), "2xh100");
+    }
+}
+
+#[test]
 fn what_does_not_fit_says_what_it_takes() {
     for (name, settings, cluster, microbatches) in [
         ("gpt2", GPT, "4xa100-80g", None),
         ("gpt2", GPT, "2xa100-80g", Some(2)),
         ("llama2-7b", LLAMA, "2x2xh100", None),
-        ("moe-380m", "layers=2 hidden=32 heads=4 experts=4 vocab=64 seq=16 batch=8 expert_group=32", "2xh100", None),
+        ("moe-380m", EXPERTS, "2xh100", None),
         ("resnet-18", "batch=8 image=32 channels=8 classes=16", "1xh100", None),
     ] {
         let (program, cluster, engine) = (model(name, settings), parse(cluster).expect("a cluster"), small_engine());

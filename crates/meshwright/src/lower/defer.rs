@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::reshard::Ways;
-use crate::program::{Id, Op, OpId, Program, ValueId};
+use crate::program::{Id, Op, OpId, Program, ValueId, is_heavy};
 use crate::shard::{Carried, Layout, Piece, PieceSet, Pieces, Reduction, Sharding, Strategy, is_tie};
 
 /// Chooses for every partial value whether it is finished where it is made or by those that read it,
@@ -167,19 +167,52 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: Op
         return Some(Open { op, lies: own, strategy, joined, partial_price: 0.0, finished_price, finish_here: true });
     }
     let Join { joined, spread, partial, reduction } = joined(layout, open, op)?;
+    let cut = strategy;
     let strategy = strategy.without(rule, &layout.mesh, PieceSet::of(&partial));
+    let uncutting = uncut_price(layout, ways, op, cut, &strategy, &joined)?;
     let mut lies = strategy.result(rule, &layout.mesh, &rule.results[0]);
     lies.partial = partial;
     lies.reduction = reduction;
     let opened = || joined.iter().filter_map(|operand| open[operand.index()].as_ref());
     let spreading = spread.iter().map(|&index| spread_price(layout, ways, op, index, &strategy, &lies));
     let spreading = spreading.sum::<Option<f64>>()?;
-    let partial_price = opened().map(|node| node.partial_price).sum::<f64>() + spreading;
+    let partial_price = opened().map(|node| node.partial_price).sum::<f64>() + spreading + uncutting;
     let before = opened().map(|node| node.finished_price).sum::<f64>();
     let here = partial_price + ways.price(ty, &lies, layout.sharding(result))?;
     let finish_here = here < before;
     let finished_price = here.min(before);
     Some(Open { op: Some(op), lies, strategy, joined, partial_price, finished_price, finish_here })
+}
+
+/// What it takes more to bring an op its other operands where it gives up being cut by what it carries. A product gives
+/// up nothing: each device would do the work of all.
+fn uncut_price(
+    layout: &Layout<'_>,
+    ways: &mut Ways<'_>,
+    op: OpId,
+    before: &Strategy,
+    after: &Strategy,
+    joined: &[ValueId],
+) -> Option<f64> {
+    if before == after {
+        return Some(0.0);
+    }
+    let (rule, operation) = (layout.rule(op), &layout.program.ops[op]);
+    if is_heavy(&operation.op) {
+        return None;
+    }
+    let mut price = 0.0;
+    for (&operand, labels) in operation.operands.iter().zip(&rule.operands) {
+        if layout.is_free(operand) || joined.contains(&operand) {
+            continue;
+        }
+        let mut to = |strategy: &Strategy| {
+            let wanted = strategy.sharding(rule, &layout.mesh, labels);
+            ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted)
+        };
+        price += to(after)? - to(before)?;
+    }
+    Some(price)
 }
 
 /// What an op can carry on partial.

@@ -4,6 +4,7 @@ mod alike;
 mod auto;
 mod batch;
 mod binding;
+mod buffers;
 mod bundle;
 mod check;
 mod choices;
@@ -11,6 +12,8 @@ mod clock;
 mod considered;
 mod costs;
 mod decision;
+#[cfg(test)]
+mod exhaustive;
 mod fixed;
 mod fold;
 mod frames;

@@ -2,9 +2,10 @@
 
 use meshwright::lower::Price;
 use meshwright::plan::{OpRecipe, Recipe};
-use meshwright::program::{Op, OpId, Program, ValueId};
-use meshwright::shard::{FactorId, Layout, Mesh, Piece, Sharding, Strategy};
+use meshwright::program::{OpId, Program, ValueId};
+use meshwright::shard::{FactorId, Layout, Mesh, Sharding, Strategy};
 
+use crate::frontier::strategies;
 use crate::price::Prices;
 
 /// The least that moving values costs over all ways to cut the ops of a program by whole axes. Products are cut as far
@@ -65,31 +66,7 @@ fn strategy(layout: &Layout<'_>, op: OpId, factors: &[(FactorId, meshwright::sha
 /// Every axis cuts one of the factors, or none; what comes out as parts of sums is finished whole, or cut.
 fn ways(layout: &Layout<'_>, op: OpId) -> Vec<OpRecipe> {
     let (mesh, rule) = (&layout.mesh, layout.rule(op));
-    let mut strategies = vec![Strategy::whole(rule)];
-    for axis in 0..mesh.axes.len() {
-        for index in 0..strategies.len() {
-            for factor in 0..rule.factors.len() {
-                let mut strategy = strategies[index].clone();
-                let add = |&piece: &Piece| {
-                    let is_fine = strategy.may_add(rule, mesh, factor as FactorId, piece).is_ok();
-                    if is_fine {
-                        strategy.factors[factor].push(piece);
-                    }
-                    is_fine
-                };
-                let divides = mesh.pieces(axis).iter().all(add)
-                    && rule.factors[factor].size.is_multiple_of(mesh.product(&strategy.factors[factor]));
-                if divides {
-                    strategies.push(strategy);
-                }
-            }
-        }
-    }
-    if matches!(layout.program.ops[op].op, Op::DotGeneral(_)) {
-        let parts = |strategy: &Strategy| strategy.factors.iter().map(|pieces| mesh.product(pieces)).product::<usize>();
-        let most = strategies.iter().map(parts).max();
-        strategies.retain(|strategy| Some(parts(strategy)) == most);
-    }
+    let strategies = strategies(layout, op);
     let recipes = strategies.iter().flat_map(|strategy| {
         let factors = strategy.factors.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
         let factors: Vec<_> = factors.map(|(factor, pieces)| (factor as FactorId, pieces.clone())).collect();

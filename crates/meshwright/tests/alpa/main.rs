@@ -4,9 +4,13 @@
 
 mod brute;
 mod collectives;
+mod frontier;
 mod price;
 mod programs;
 mod rows;
+mod small;
+#[path = "../small_programs/mod.rs"]
+mod small_programs;
 
 use meshwright::lower::{CollectiveKind, Movement, Price};
 use meshwright::program::Program;
@@ -195,49 +199,4 @@ fn collectives_that_can_run_together_count_once() {
     let imported = meshwright::import::import(&text.into());
     let program = imported.program.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
     assert_eq!(combined(&program)[CollectiveKind::AllReduce as usize], 3);
-}
-
-/// Small programs, whole: what planning finds is the cheapest of all ways, as lowered.
-#[test]
-fn planning_small_programs_finds_the_cheapest_way() {
-    let programs = [
-        "%a: tensor<8x16xf32>, %b: tensor<16x4xf32>, %c: tensor<4x8xf32>) -> tensor<8x8xf32> {
-           %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-           %1 = stablehlo.tanh %0 : tensor<8x4xf32>
-           %2 = stablehlo.dot_general %1, %c, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
-           return %2 : tensor<8x8xf32>",
-        "%a: tensor<4x32xf32>, %b: tensor<32x4xf32>, %c: tensor<4x16xf32>) -> tensor<16x4xf32> {
-           %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x32xf32>, tensor<32x4xf32>) -> tensor<4x4xf32>
-           %1 = stablehlo.dot_general %0, %c, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
-           %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<4x16xf32>) -> tensor<16x4xf32>
-           return %2 : tensor<16x4xf32>",
-        "%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>, %d: tensor<8x8xf32>) -> tensor<8x8xf32> {
-           %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-           %1 = stablehlo.dot_general %c, %d, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-           %2 = stablehlo.add %0, %1 : tensor<8x8xf32>
-           return %2 : tensor<8x8xf32>",
-        // A product and what its other factor's gradient is made of: no way to cut them costs nothing.
-        "%a: tensor<8x4xf32>, %b: tensor<4x16xf32>, %c: tensor<16x4xf32>) -> tensor<16x4xf32> {
-           %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
-           %1 = stablehlo.dot_general %0, %c, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-           %2 = stablehlo.dot_general %0, %1, contracting_dims = [0] x [0] : (tensor<8x16xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
-           return %2 : tensor<16x4xf32>",
-    ];
-    let prices = Prices { alpha: [1.0, 3.0], beta: [1.0, 0.1] };
-    let mut dearest: f64 = 0.0;
-    for text in programs {
-        let text = format!("module {{ func.func @main({text}\n}} }}");
-        let imported = meshwright::import::import(&text.clone().into());
-        let program = imported.program.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
-        for mesh in ["x=4,y=1", "x=2,y=2"] {
-            let mesh = Mesh::parse(mesh).expect("a mesh");
-            let price = |mesh: &Mesh, movement: &Movement<'_>| prices.cost(mesh, movement);
-            let tactics = parse("tactic = [{ auto = true }]").expect("a tactic");
-            let planned = partition(&program, &mesh, &tactics, &price).expect("a plan");
-            let (found, least) = (prices.objective(&planned), brute::cheapest(&program, &mesh, &prices));
-            assert!((found - least).abs() <= least * SAME, "{found} on {mesh}, {least} at best: {text}");
-            dearest = dearest.max(least);
-        }
-    }
-    assert!(dearest > 0.0, "every program can be cut for nothing");
 }
