@@ -256,11 +256,16 @@ def test_other_threads_run_while_planning():
 
 def test_planning_can_be_interrupted():
     program = captured_gpt()
+    # Shells start what runs in the background with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        program.plan("8x8xh100", memory="4GiB")
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            program.plan("8x8xh100", memory="4GiB")
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclasses.dataclass(frozen=True)
