@@ -152,7 +152,7 @@ fn torch(ours: f64) -> Result<()> {
 }
 
 /// The path of an example of the compiler, built.
-fn example(name: &str) -> Result<PathBuf> {
+pub(crate) fn example(name: &str) -> Result<PathBuf> {
     output(cargo().args(["build", "--quiet", "--release", "--package", "meshwright", "--example", name]))?;
     Ok(target()?.join("release/examples").join(format!("{name}{}", env::consts::EXE_SUFFIX)))
 }
@@ -168,7 +168,7 @@ fn seconds(command: &mut Command) -> Result<f64> {
     text.trim().parse().with_context(|| format!("expected seconds, got `{}`", text.trim()))
 }
 
-fn output(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let program = Path::new(command.get_program()).display().to_string();
     let output = command.current_dir(root()).output().with_context(|| format!("cannot start {program}"))?;
     if !output.status.success() {

@@ -1,7 +1,8 @@
-//! Chores of the repository: `cargo xtask test` and `cargo xtask bench`.
+//! Chores of the repository: `cargo xtask test`, `cargo xtask bench` and `cargo xtask bars`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to whoever started it")]
 
+mod bars;
 mod bench;
 mod test;
 
@@ -17,13 +18,17 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 Usage: cargo xtask test [--rust | --python]
        cargo xtask bench [--profile]
+       cargo xtask bars [time | gap | osdp | grid | tests]
 
   test            build the command and run every test
   test --rust     only the tests in Rust
   test --python   only the tests in Python
   bench           time the importer beside jaxlib's parser, partitioning beside Shardy, the profiler
                   beside PyTorch, and the solver; measure profiles against XLA and PyTorch
-  bench --profile only what concerns the profiler";
+  bench --profile only what concerns the profiler
+  bars            what planning is held to: the time and memory that it takes, how far labellings are
+                  from their bounds, plans beside one way to keep state and beside the grid that
+                  people choose from, and tests by brute force; with a name, that table alone";
 
 fn main() -> ExitCode {
     match run() {
@@ -46,6 +51,8 @@ fn run() -> Result<bool> {
         ["test", "--python"] => Ok(test::run(&test::Steps { rust: false, python: true })),
         ["bench"] => bench::run().map(|()| true),
         ["bench", "--profile"] => bench::profiler().map(|()| true),
+        ["bars"] => bars::run(None),
+        ["bars", section] => bars::run(Some(section)),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

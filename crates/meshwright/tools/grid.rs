@@ -4,25 +4,31 @@
 //! cargo run --release -p meshwright --example grid -- MODEL [--set KEY=VALUE]... --cluster CLUSTER
 //!     [--memory BYTES] [--engine ENGINE] [--show COUNT]
 //! cargo run --release -p meshwright --example grid -- --all | --only NAME [--engine ENGINE]
-//! cargo run --release -p meshwright --example grid -- --recorded [--engine ENGINE]
-//! cargo run --release -p meshwright --example grid -- --osdp
+//! cargo run --release -p meshwright --example grid -- --recorded [--plans] [--engine ENGINE]
+//! cargo run --release -p meshwright --example grid -- --osdp [--plans]
+//! cargo run --release -p meshwright --example grid -- --gaps [--engine ENGINE]
+//! cargo run --release -p meshwright --example grid -- MODEL [--set KEY=VALUE]... --cluster CLUSTER --time
 //! ```
 //!
 //! For one model: the best ten, the best of every kind, and the mesh and the tactics of the best. `--all` prints the
 //! best of every case in `tests/peers/cases.rs`, which takes an hour or two and is kept in `tests/peers/best.txt`,
 //! and `--only` of those with a text in their names; `--recorded` prints what those that were kept come to now;
-//! `--osdp` prints what each way to keep state comes to under limits.
+//! `--osdp` prints what each way to keep state comes to under limits. With `--plans` both print tables with what planning
+//! comes to beside. `--gaps` prints how far the labelling of every preset is from its bound, and `--time` the seconds
+//! that planning a model takes and the bytes that the process had at most.
 
 #![expect(clippy::print_stdout, reason = "a tool tells its findings")]
 
 use std::error::Error;
 use std::time::Instant;
 
-use meshwright::cluster::{parse, parse_bytes};
+use meshwright::cluster::{Cluster, parse, parse_bytes};
+use meshwright::program::Program;
 use meshwright::simulate::{Engine, engine};
 
 #[path = "../tests/peers/mod.rs"]
 mod peers;
+mod planned;
 
 use peers::cases::{CASES, build};
 use peers::grid::{Candidate, Grid, STATES, Setting, grid};
@@ -33,8 +39,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let engine = engine(&arguments.engine).ok_or_else(|| format!("there is no engine `{}`", arguments.engine))?;
     match &arguments.what {
         What::Cases(name) => cases(name, engine),
+        What::Gaps => planned::gaps(engine),
+        What::Osdp if arguments.plans => planned::uniform(),
         What::Osdp => uniform(),
+        What::Recorded if arguments.plans => planned::cases(engine),
         What::Recorded => recorded(engine),
+        What::One(model) if arguments.time => {
+            let (program, cluster) = arguments.build(model)?;
+            planned::time(&program, &cluster, engine)
+        }
         What::One(model) => one(model, &arguments, engine),
     }
 }
@@ -42,6 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 enum What {
     /// Those with this in their names.
     Cases(String),
+    Gaps,
     Osdp,
     Recorded,
     One(String),
@@ -55,19 +69,27 @@ struct Arguments {
     engine: String,
     /// How many of the best are shown.
     show: usize,
+    /// Whether plans stand beside.
+    plans: bool,
+    /// Whether planning is timed, and nothing else done.
+    time: bool,
 }
 
 impl Arguments {
     fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
         let (mut what, mut cluster, mut memory) = (None, None, None);
         let (mut settings, mut engine, mut show) = (Vec::new(), "xla".to_owned(), 10);
+        let (mut plans, mut time) = (false, false);
         while let Some(argument) = given.next() {
             let mut value = || given.next().ok_or_else(|| format!("`{argument}` lacks its value"));
             match argument.as_str() {
                 "--all" => what = Some(What::Cases(String::new())),
                 "--only" => what = Some(What::Cases(value()?)),
                 "--recorded" => what = Some(What::Recorded),
+                "--gaps" => what = Some(What::Gaps),
                 "--osdp" => what = Some(What::Osdp),
+                "--plans" => plans = true,
+                "--time" => time = true,
                 "--cluster" => cluster = Some(value()?),
                 "--memory" => memory = Some(value()?),
                 "--engine" => engine = value()?,
@@ -81,7 +103,13 @@ impl Arguments {
                 model => what = Some(What::One(model.to_owned())),
             }
         }
-        Ok(Arguments { what: what.ok_or("which model?")?, settings, cluster, memory, engine, show })
+        Ok(Arguments { what: what.ok_or("which model?")?, settings, cluster, memory, engine, show, plans, time })
+    }
+
+    fn build(&self, model: &str) -> Result<(Program, Cluster), String> {
+        let settings = self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let cluster = parse(self.cluster.as_ref().ok_or("which cluster?")?).map_err(|error| error.message)?;
+        Ok((build(model, settings)?, cluster))
     }
 }
 
@@ -90,8 +118,7 @@ const HEADING: &str =
     "        step         peak           mesh                             state             computes   besides";
 
 fn one(model: &str, arguments: &Arguments, engine: &Engine) -> Result<(), Box<dyn Error>> {
-    let program = build(model, arguments.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
-    let cluster = parse(arguments.cluster.as_ref().ok_or("which cluster?")?).map_err(|error| error.message)?;
+    let (program, cluster) = arguments.build(model)?;
     let limit_bytes = match &arguments.memory {
         Some(text) => parse_bytes(text).map_err(|(message, _)| message)?,
         None => cluster.memory_bytes(),
