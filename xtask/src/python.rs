@@ -29,6 +29,21 @@ pub(crate) fn environment(requirements: &Path) -> Result<PathBuf> {
     Ok(python(&folder))
 }
 
+/// Builds a package with `pip` and puts it into a folder of its own. The environment is shared by all clones of the
+/// repository, so nothing of one clone goes there.
+pub(crate) fn install(python: &Path, source: &Path, folder: &Path) -> Result<()> {
+    let options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--upgrade"];
+    // What builds it is in the environment already; without isolation, nothing has to be downloaded.
+    let build = ["--no-build-isolation", "--target"];
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install"]).args(options).args(build).arg(folder).arg(source);
+    let tools = python.parent().map(Path::to_owned).into_iter();
+    let others = env::var_os("PATH").unwrap_or_default();
+    let paths = env::join_paths(tools.chain(env::split_paths(&others)))?;
+    // It shares what the command was built of.
+    run(command.env("PATH", paths).env("CARGO_TARGET_DIR", crate::target()?))
+}
+
 /// The interpreter that environments are made with.
 pub(crate) fn interpreter() -> OsString {
     env::var_os("PYTHON").unwrap_or_else(|| OsString::from("python3"))
@@ -57,7 +72,7 @@ fn make(system: &OsString, requirements: &Path, folder: &Path) -> Result<()> {
 fn run(command: &mut Command) -> Result<()> {
     let shown = command.get_program().display().to_string();
     let status = command.status().with_context(|| format!("cannot start {shown}"))?;
-    ensure!(status.success(), "{shown} failed while making the Python environment");
+    ensure!(status.success(), "{shown} failed while making the Python environment or package");
     Ok(())
 }
 

@@ -28,6 +28,7 @@ pub(crate) fn run(steps: &Steps) -> bool {
     if steps.python {
         summary.push(step("command", build_command));
         summary.push(step("python", python_tests));
+        summary.push(step("package", package_tests));
     }
     println!("\n{summary}");
     summary.succeeded()
@@ -61,7 +62,19 @@ fn build_command() -> Result<Outcome> {
 fn python_tests() -> Result<Outcome> {
     let tests = root().join("python/tests");
     let python = python::environment(&root().join("python/requirements.txt"))?;
-    execute(Command::new(python).args(["-m", "pytest", "-q"]).arg(tests).env("MESHWRIGHT", command_path()?))
+    let mut command = Command::new(python);
+    // Those of the package need eight devices, which a process has from its start or not at all.
+    command.args(["-m", "pytest", "-q"]).arg(&tests).arg("--ignore").arg(tests.join("package"));
+    execute(command.env("MESHWRIGHT", command_path()?))
+}
+
+/// Builds the package as its users do, and tests what they get.
+fn package_tests() -> Result<Outcome> {
+    let python = python::environment(&root().join("python/requirements.txt"))?;
+    let package = target()?.join("package");
+    python::install(&python, root(), &package)?;
+    let tests = root().join("python/tests/package");
+    execute(Command::new(python).args(["-m", "pytest", "-q"]).arg(tests).env("PYTHONPATH", package))
 }
 
 /// The built command, which Python tests start.

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::cluster;
 use crate::error::{Answer, Error};
 use crate::output;
-use crate::table::{Table, count, counted, duration, size, terminal_width};
+use crate::table::{Table, count, counted, duration, size};
+use crate::terminal::terminal_width;
 
 /// List the devices and links that clusters are made of, or show all of one cluster
 #[derive(Debug, Args)]

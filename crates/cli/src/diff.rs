@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use meshwright_report::plan::{ArgumentPart, PlanFile, fold_names, given, unfold_name};
 use serde_json::{Value, json};
 
 use crate::error::{Answer, Error};
 use crate::input::is_stdin;
 use crate::names::{Alike, collapse, group};
 use crate::output;
-use crate::plan::{ArgumentPart, PlanFile, fold_names, given, unfold_name};
-use crate::table::{Table, count, duration, share, size, terminal_width};
+use crate::plan::read_plan;
+use crate::table::{Table, count, duration, share, size};
+use crate::terminal::terminal_width;
 
 /// Show what two plans do differently
 ///
@@ -38,7 +40,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if is_stdin(&arguments.left) && is_stdin(&arguments.right) {
         return Err(Error::new("two plans cannot both be standard input").hint("give one of them as a file"));
     }
-    let (left, right) = (PlanFile::read(&arguments.left)?, PlanFile::read(&arguments.right)?);
+    let (left, right) = (read_plan(&arguments.left)?, read_plan(&arguments.right)?);
     let difference = Difference::new(&left, &right);
     if arguments.json {
         output::print_json(&difference.to_json())?;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Style};
+use meshwright_report::problem::Problem;
 
 /// What a command that ran to its end has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,19 +55,25 @@ impl Error {
     }
 }
 
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Error {
+        Error::Told { message: problem.message, hint: problem.hint }
+    }
+}
+
 /// Tells the user how it ended and turns it into the exit code: 0 success, 1 the answer is no,
 /// 2 bad input or usage.
-pub(crate) fn finish(end: Result<Answer, Error>) -> ExitCode {
+pub(crate) fn finish(end: Result<Answer, Error>) -> u8 {
     match end {
-        Ok(Answer::Yes) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
-        Ok(Answer::No) => ExitCode::from(1),
-        Err(Error::AlreadyTold) => ExitCode::from(2),
+        Ok(Answer::Yes) | Err(Error::OutputClosed) => 0,
+        Ok(Answer::No) => 1,
+        Err(Error::AlreadyTold) => 2,
         Err(Error::Told { message, hint }) => {
             tell(format_args!("{}: {message}", painted("error", ERROR)));
             if let Some(hint) = hint {
                 tell_hint(&hint);
             }
-            ExitCode::from(2)
+            2
         }
     }
 }

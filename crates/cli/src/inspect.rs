@@ -10,9 +10,10 @@ use serde_json::json;
 
 use crate::error::{Answer, Error};
 use crate::model::{self, Model, ModelArguments};
+use crate::names::names;
 use crate::output;
-use crate::table::{Table, bar, count, counted, size, terminal_width};
-use crate::tensors::names;
+use crate::table::{Table, bar, count, counted, size};
+use crate::terminal::terminal_width;
 
 /// Show what is in a model: operations, arguments, results, layers, loops
 #[derive(Debug, Args)]

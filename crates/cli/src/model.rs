@@ -7,6 +7,8 @@ use clap::Args;
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::models::{KEYS, Model as BuiltIn, PRESETS};
 use meshwright::program::Program;
+pub(crate) use meshwright_report::diagnostics::Module;
+use meshwright_report::plan::planned_program;
 
 use crate::diagnostics;
 use crate::error::Error;
@@ -35,15 +37,8 @@ impl ModelArguments {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
+    /// What lines `// -----` separate.
     pub(crate) modules: Vec<Module>,
-}
-
-/// One of the modules of a text, which lines `// -----` separate.
-#[derive(Debug)]
-pub(crate) struct Module {
-    pub(crate) text: Arc<str>,
-    /// The number of its first line in the whole text, from 1.
-    pub(crate) first_line: usize,
 }
 
 /// An imported module.
@@ -125,6 +120,13 @@ pub(crate) fn load_one(arguments: &ModelArguments) -> Result<Model, Error> {
         _ => Err(Error::new(format!("`{}` holds {} modules, one is expected", path.display(), models.len() + 1))
             .hint("split the file at its `// -----` lines")),
     }
+}
+
+/// The model as it is planned.
+pub(crate) fn load_planned(arguments: &ModelArguments) -> Result<Model, Error> {
+    let mut model = load_one(arguments)?;
+    model.program = planned_program(&model.program).map_err(Error::new)?;
+    Ok(model)
 }
 
 /// What remains of diagnostics once there are no errors. There may be one for every line of a long

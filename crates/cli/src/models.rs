@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::error::{Answer, Error};
 use crate::output;
-use crate::table::{Table, count, terminal_width};
+use crate::table::{Table, count};
+use crate::terminal::terminal_width;
 
 /// List the presets with their parameter counts, and what can be set
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::error::{Answer, Error};
 use crate::input::is_stdin;
 use crate::model::{self, Model, ModelArguments};
+use crate::names::numbered;
 use crate::output::{self, Overwrite};
 use crate::place::place;
 use crate::table::{count, counted};
@@ -93,7 +94,7 @@ impl Run<'_> {
     /// The tensors with their names by place and, where known, their own names.
     fn results(&self) -> impl Iterator<Item = (String, &str, &Tensor)> {
         let results = self.evaluation.results.iter().zip(&self.program.results).enumerate();
-        results.map(|(index, (tensor, info))| (tensors::numbered("result", index), info.name.as_str(), tensor))
+        results.map(|(index, (tensor, info))| (numbered("result", index), info.name.as_str(), tensor))
     }
 }
 

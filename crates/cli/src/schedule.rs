@@ -8,16 +8,15 @@ use meshwright::import::{Diagnostic, Severity};
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Pipelined, pipeline};
 use meshwright::plan::Told;
-use meshwright::program::{Op, Program};
 use meshwright::shard::Mesh;
 use meshwright::tactics::{self, Action, Auto, Partitioned, StageCut, Tactic, TacticError};
+use meshwright_report::plan::{AppliedPlan, check_whole};
 
 use crate::diagnostics;
 use crate::error::Error;
 use crate::input::{self, Wanted, is_stdin};
 use crate::model::{self, Model, ModelArguments, Module};
-use crate::place::place;
-use crate::plan::{AppliedPlan, planned_model};
+use crate::plan::read_plan;
 use crate::table::count;
 
 /// How a model is to be laid out.
@@ -83,7 +82,7 @@ impl Schedule {
         let mesh = parse_mesh(&arguments.mesh)?;
         let file = File::read(&arguments.tactics)?;
         let model = model::load_one(model)?;
-        check_program(&model.program)?;
+        check_whole(&model.program)?;
         Ok(Schedule { model, mesh, by: LaidOutBy::Tactics(file) })
     }
 
@@ -104,9 +103,9 @@ impl Schedule {
             return Err(Error::new("the model and the plan cannot both be standard input")
                 .hint("give one of them as a file instead of `-`"));
         }
-        let model = planned_model(model)?;
-        check_program(&model.program)?;
-        let plan = AppliedPlan::load(path, &model.program)?;
+        let model = model::load_planned(model)?;
+        check_whole(&model.program)?;
+        let plan = AppliedPlan::new(&path.display().to_string(), read_plan(path)?, &model.program)?;
         let mesh = plan.recipe.full_mesh().map_err(Error::new)?;
         Ok(Schedule { model, mesh, by: LaidOutBy::Plan(Box::new(plan)) })
     }
@@ -271,27 +270,4 @@ impl File {
         diagnostics::tell_all(&self.name, &[(&self.text, &diagnostic)]);
         Error::AlreadyTold
     }
-}
-
-/// Only a whole program can be cut.
-fn check_program(program: &Program) -> Result<(), Error> {
-    let hint = "give the program of a single device, as it was before it was partitioned";
-    let processes = program.replicas.saturating_mul(program.partitions);
-    if processes > 1 {
-        return Err(Error::new(format!("the model is already written for {} processes", count(processes))).hint(hint));
-    }
-    match program.ops.iter().find(|(_, operation)| is_local(&operation.op)) {
-        Some((_, operation)) => {
-            let place = place(program, operation.location).map(|place| format!(" at {place}")).unwrap_or_default();
-            let name = operation.op.name();
-            Err(Error::new(format!("the model is already written for several processes: it has `{name}`{place}"))
-                .hint(hint))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Whether an op means something only among several processes.
-fn is_local(op: &Op) -> bool {
-    op.is_collective() || matches!(op, Op::PartitionId | Op::ReplicaId)
 }

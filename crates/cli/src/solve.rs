@@ -69,7 +69,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         },
         threads: arguments.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get),
         seed: arguments.seed,
-        start: Start { assignment, prices: Vec::new() },
+        start: Start { assignments: assignment.into_iter().collect(), prices: Vec::new() },
     };
     let start = Instant::now();
     let mut shown = Shown::new(start);

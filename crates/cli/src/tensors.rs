@@ -10,6 +10,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use crate::error::Error;
 use crate::input::{self, Wanted};
+use crate::names::{names, numbered};
 use crate::suggest::nearest;
 
 /// An input for every argument, from a file.
@@ -61,20 +62,6 @@ pub(crate) fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
         views.push((name, view));
     }
     safetensors::serialize(views, None).map_err(|error| Error::new(format!("cannot store the results: {error}")))
-}
-
-/// A name for every value: its own if all have one of their own, and `kind.number` otherwise.
-pub(crate) fn names<'a>(kind: &str, own: impl ExactSizeIterator<Item = &'a str> + Clone) -> Vec<String> {
-    let distinct: BTreeSet<&str> = own.clone().filter(|name| !name.is_empty()).collect();
-    if distinct.len() == own.len() {
-        return own.map(str::to_owned).collect();
-    }
-    (0..own.len()).map(|index| numbered(kind, index)).collect()
-}
-
-/// The name of a value by its place: `argument.0`, `result.0`.
-pub(crate) fn numbered(kind: &str, index: usize) -> String {
-    format!("{kind}.{index}")
 }
 
 fn tensor(name: &str, view: &TensorView<'_>, ty: &Type) -> Result<Tensor, Error> {

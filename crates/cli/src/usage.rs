@@ -1,18 +1,16 @@
 //! Wrong usage of the command, told like every other error.
 
-use std::process::ExitCode;
-
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::error::{self, Error};
 
 /// Prints what the command line parser has to say: help as it is, errors in our form.
-pub(crate) fn finish(error: &clap::Error) -> ExitCode {
+pub(crate) fn finish(error: &clap::Error) -> u8 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             // That nobody reads the help to its end is no error.
             let _ = error.print();
-            ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+            if error.use_stderr() { 2 } else { 0 }
         }
         _ => error::finish(Err(reword(&error.render().to_string()).maybe_hint(nearest_command(error)))),
     }

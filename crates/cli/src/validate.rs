@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::error::{Answer, Error};
 use crate::input::{self, Wanted};
 use crate::output;
-use crate::table::{Table, count, duration, size, terminal_width};
+use crate::table::{Table, count, duration, size};
+use crate::terminal::terminal_width;
 
 /// Predict runs that others measured, and show how far off that is
 ///

@@ -10,11 +10,11 @@ use serde_json::json;
 
 use crate::error::{Answer, Error};
 use crate::model::ModelArguments;
+use crate::names::names;
 use crate::output;
 use crate::run::refused;
 use crate::schedule::{LayoutArguments, Schedule};
 use crate::table::count;
-use crate::tensors::names;
 
 /// Check that a model laid out by tactics or a plan computes what the whole model does
 ///

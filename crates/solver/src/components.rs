@@ -141,13 +141,13 @@ fn part(problem: &Problem, part: &Component) -> Problem {
 
 /// What is known of a part from before.
 fn start(part: &Problem, nodes: &[u32], start: &Start) -> Start {
-    let label = |&node: &u32| start.assignment.as_ref().and_then(|known| known.get(node as usize).copied());
+    let own = |known: &Vec<u32>| nodes.iter().map(|&node| known.get(node as usize).copied()).collect();
     let uses = || part.nodes.iter().flat_map(|node| &node.alternatives).flat_map(|alternative| &alternative.uses);
     let is_own = |price: &&Price| {
         uses().any(|used| used.resource == price.resource && (used.start..used.end).contains(&price.time))
     };
     Start {
-        assignment: nodes.iter().map(label).collect(),
+        assignments: start.assignments.iter().filter_map(own).collect(),
         prices: start.prices.iter().filter(is_own).copied().collect(),
     }
 }

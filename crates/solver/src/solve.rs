@@ -13,7 +13,7 @@ use crate::neighborhood::{Relabeling, Walker};
 use crate::opening::Opening;
 use crate::parallel::run_all;
 use crate::prices::label_prices;
-use crate::problem::{Malformed, Problem};
+use crate::problem::{Malformed, Node, Problem};
 use crate::scale::Scale;
 use crate::slots::Slots;
 use crate::state::{Difference, State};
@@ -33,8 +33,9 @@ pub struct Options {
 /// What an earlier answer knew, of this problem or of one with other costs.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// Used as far as it breaks no rule.
-    pub assignment: Option<Vec<u32>>,
+    /// Those that break no rule are the first that are known. The search goes on from the best, or from the one that
+    /// is nearest to breaking none.
+    pub assignments: Vec<Vec<u32>>,
     pub prices: Vec<Price>,
 }
 
@@ -163,8 +164,16 @@ impl<'a> Search<'a> {
             rounds: 0,
             walk: FIRST_WORK,
         };
-        if let Some(assignment) = options.start.assignment.clone() {
-            search.offer(assignment);
+        let is_label = |(label, node): (&u32, &Node)| (*label as usize) < node.alternatives.len();
+        let is_whole = |assignment: &&Vec<u32>| {
+            assignment.len() == problem.nodes.len() && assignment.iter().zip(&problem.nodes).all(is_label)
+        };
+        for assignment in options.start.assignments.iter().filter(is_whole) {
+            let state = State::new(search.first.model(), search.first.restrict(assignment));
+            if state.is_nearer_than(&search.state) {
+                search.state = state;
+            }
+            search.offer(assignment.clone());
         }
         search
     }

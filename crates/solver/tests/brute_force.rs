@@ -47,7 +47,7 @@ fn an_answer_starts_the_next() {
         let Ok(Answer::Solved(before)) = solve(&problem, &options(seed, 1), |_| ()) else { continue };
         problem.nodes[0].alternatives[0].cost = 3;
         let expected = brute_force(&problem);
-        let start = Start { assignment: Some(before.assignment), prices: before.prices };
+        let start = Start { assignments: vec![before.assignment], prices: before.prices };
         let options = Options { start, ..options(seed, 1) };
         if let Ok(Answer::Solved(after)) = solve(&problem, &options, |_| ()) {
             started += 1;
@@ -69,7 +69,7 @@ fn parts_that_have_nothing_in_common_add_up() {
             (Answer::Solved(solution), Some(cost)) => {
                 feasible += 1;
                 assert_eq!((solution.evaluation.cost, solution.lower_bound), (cost, cost), "seed {seed}");
-                let start = Start { assignment: Some(solution.assignment), prices: solution.prices };
+                let start = Start { assignments: vec![solution.assignment], prices: solution.prices };
                 let again = solve(&both, &Options { start, ..options(seed, 1) }, |_| ());
                 assert!(matches!(again, Ok(Answer::Solved(again)) if again.evaluation.cost == cost), "seed {seed}");
             }

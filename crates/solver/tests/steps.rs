@@ -68,7 +68,7 @@ fn an_answer_starts_the_next() {
     let problem = training_step(&Shape { axes: vec![2, 4], layers: 10, ..SHAPE });
     let first = solved(&problem, 3e8, Start::default());
     let changed = vary(&problem, Variant::Perturbed(1));
-    let start = Start { assignment: Some(first.assignment), prices: first.prices };
+    let start = Start { assignments: vec![first.assignment], prices: first.prices };
     let (warm, cold) = (solved(&changed, 2e7, start), solved(&changed, 2e7, Start::default()));
     assert!(warm.evaluation.cost < cold.evaluation.cost, "{} and {}", warm.evaluation.cost, cold.evaluation.cost);
     assert!(warm.lower_bound > cold.lower_bound, "{} and {}", warm.lower_bound, cold.lower_bound);

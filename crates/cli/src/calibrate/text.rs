@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::measure::{Kind, Measured};
 use crate::clusters::cluster_json;
-use crate::table::{Table, count, counted, duration, flops, size, terminal_width};
+use crate::table::{Table, count, counted, duration, flops, size};
+use crate::terminal::terminal_width;
 
 /// Comments that say where the numbers of a file come from.
 pub(super) fn file_head(measured: &Measured) -> String {

@@ -1,6 +1,7 @@
 //! What the axes of a plan are used for.
 
-use crate::plan::{ArgumentPart, PlanFile};
+use meshwright_report::plan::{ArgumentPart, PlanFile};
+
 use crate::table::count;
 
 /// An axis of a plan's mesh.

@@ -1,10 +1,10 @@
 //! What is explained, as JSON.
 
+use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile};
 use serde_json::{Value, json};
 
 use super::axes::{Axis, axes};
 use super::{DecidedBy, Found};
-use crate::plan::{ClassPart, PlanFile};
 
 pub(super) fn summary(file: &PlanFile) -> Value {
     let mut classes: Vec<&ClassPart> = file.classes.iter().collect();
@@ -27,7 +27,7 @@ pub(super) fn summary(file: &PlanFile) -> Value {
 }
 
 pub(super) fn found(file: &PlanFile, found: &Found<'_>) -> Value {
-    let argument = |argument: &&crate::plan::ArgumentPart| {
+    let argument = |argument: &&ArgumentPart| {
         let mut object = json!(argument);
         let by = argument.decided_by.and_then(|number| file.classes.get(number));
         object["decided_by"] = by.map_or(Value::Null, class);

@@ -8,12 +8,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use meshwright::tactics::Pattern;
+use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile, unfold_name};
 
 use crate::error::{Answer, Error};
 use crate::output;
-use crate::plan::{ArgumentPart, ClassPart, PlanFile, unfold_name};
+use crate::plan::read_plan;
 use crate::suggest::nearest;
-use crate::table::terminal_width;
+use crate::terminal::terminal_width;
 
 /// Explain a plan: what is cut how, what that costs, and what else was possible
 ///
@@ -40,7 +41,7 @@ Examples:
   meshwright explain plan.json layers.0.mlp --json | jq '.classes[].decided_by'";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
-    let file = PlanFile::read(&arguments.plan)?;
+    let file = read_plan(&arguments.plan)?;
     let width = terminal_width();
     match &arguments.name {
         None if arguments.json => output::print_json(&json::summary(&file))?,

@@ -1,9 +1,10 @@
 //! What is explained, as people read it.
 
+use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart, given, unfold_name};
+
 use super::axes::axes;
 use super::{DecidedBy, Found};
 use crate::names::{collapse, group};
-use crate::plan::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart, given, unfold_name};
 use crate::table::{Table, count, counted, duration, paragraph, share, size};
 
 /// Operations that are told.

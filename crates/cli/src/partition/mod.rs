@@ -16,10 +16,10 @@ use meshwright::tactics::Partitioned;
 
 use crate::error::{Answer, Error, tell};
 use crate::model::ModelArguments;
+use crate::names::names;
 use crate::output::{self, Overwrite};
 use crate::schedule::{LayoutArguments, Schedule};
-use crate::table::terminal_width;
-use crate::tensors::names;
+use crate::terminal::terminal_width;
 
 use staged::StagedSummary;
 

@@ -5,13 +5,13 @@ use std::str::FromStr;
 use meshwright::models::Model;
 use meshwright::plan::{Considered, Plan, Refusal, Request, Tried, best_batch, plan};
 use meshwright::program::Program;
+use meshwright_report::plan::considered;
+use meshwright_report::simulate::rate;
 use serde_json::{Value, json};
 
-use super::json::considered;
 use super::variant::build;
 use crate::error::Error;
 use crate::model::{self, ModelArguments};
-use crate::simulate::rate;
 use crate::table::{Table, count, duration, size};
 
 /// How many samples a step has.

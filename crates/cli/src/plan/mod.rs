@@ -1,26 +1,11 @@
 //! `meshwright plan`: the fastest way to run a model on a cluster that fits its memory.
 
-mod apply;
 mod batch;
-mod file;
-mod fingerprint;
-mod json;
 mod pareto;
-mod ranges;
 mod refusal;
-#[cfg(test)]
-mod round_trip;
-mod text;
 mod variant;
-mod write;
 
-pub(crate) use apply::{AppliedPlan, given, planned_model};
-pub(crate) use batch::reason;
-pub(crate) use file::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart};
-pub(crate) use ranges::{fold_names, unfold_name};
-pub(crate) use variant::build;
-
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -29,21 +14,28 @@ use meshwright::models::Model;
 use meshwright::plan::{Plan, Request, Told, plan};
 use meshwright::program::Program;
 use meshwright::shard::Mesh;
-use meshwright::simulate::{Engine, Prepared};
+use meshwright::simulate::Engine;
 use meshwright::tactics::Auto;
+use meshwright_report::plan::{PlanFile, Report, Setting, plan_file, step};
+use meshwright_report::problem::Problem;
+use meshwright_report::simulate::{Simulation, Summary};
+use serde_json::json;
 
 use crate::cluster;
 use crate::error::{Answer, Error, tell};
+use crate::input::{self, Wanted, is_stdin};
 use crate::model::{self, ModelArguments};
 use crate::output::{self, Overwrite};
 use crate::schedule::First;
-use crate::simulate::{EngineArguments, Simulation, Step, Summary};
-use crate::table::{size, terminal_width};
+use crate::simulate::EngineArguments;
+use crate::table::size;
+use crate::terminal::terminal_width;
+pub(crate) use batch::reason;
 use batch::{BatchSize, Batches};
 use pareto::Ladder;
 use refusal::Refused;
 use variant::Given;
-use write::{Setting, plan_file};
+pub(crate) use variant::build;
 
 /// Plan how to run a model on a cluster: the fastest way found that fits its memory
 ///
@@ -124,7 +116,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
             asked.plan_one(&program, Some(&model))
         }
         (None, _) => {
-            let program = planned_model(&arguments.model)?.program;
+            let program = model::load_planned(&arguments.model)?.program;
             asked.plan_one(&program, model::preset(&arguments.model)?.as_ref())
         }
     }
@@ -193,11 +185,18 @@ impl Asked<'_> {
         let simulated =
             Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
         self.write(program, plan, batches, simulation.mfu)?;
-        let report = Report { program, plan, simulated, batches, limit_bytes: self.limit_bytes, planning_seconds };
+        let report = Report { program, plan, simulated, limit_bytes: self.limit_bytes, planning_seconds };
         if self.arguments.json {
-            output::print_json(&report.to_json())?;
+            let mut object = report.to_json();
+            if let Some(batches) = batches {
+                object["batch"] = json!(batches.best.as_ref().map(|best| best.batch));
+                object["batches"] = batches.to_json();
+            }
+            output::print_json(&object)?;
         } else {
-            output::print(report.to_text(terminal_width()).as_bytes())?;
+            let width = terminal_width();
+            let tried = batches.map(|batches| batches.to_text(width) + "\n").unwrap_or_default();
+            output::print((tried + &report.to_text(width)).as_bytes())?;
         }
         Ok(Answer::Yes)
     }
@@ -220,7 +219,7 @@ impl Asked<'_> {
             engine: self.engine.name,
             memory_limit: self.limit_bytes,
         };
-        let text = plan_file(&setting, plan, mfu).to_text()?;
+        let text = plan_file(&setting, plan, mfu).to_text().map_err(Error::new)?;
         output::write(path, text.as_bytes(), self.arguments.overwrite)
     }
 
@@ -246,18 +245,13 @@ fn limit(arguments: &Arguments, cluster: &Cluster) -> Result<u64, Error> {
     Ok(limit_bytes.min(own))
 }
 
-fn step(program: &Program, plan: &Plan, engine: &Engine) -> Step {
-    let prepared = Prepared::whole(plan.local.clone(), &plan.classes, engine);
-    Step::of(prepared, program, &program.anatomy(), &[])
-}
-
-/// Everything there is to tell.
-struct Report<'a> {
-    program: &'a Program,
-    plan: &'a Plan,
-    simulated: Summary<'a>,
-    /// What was tried where a batch was sought.
-    batches: Option<&'a Batches>,
-    limit_bytes: u64,
-    planning_seconds: f64,
+/// Reads the file of a plan.
+pub(crate) fn read_plan(path: &Path) -> Result<PlanFile, Error> {
+    let name = if is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
+    let bytes = input::read(path, Wanted { kind: "plan", names: &[] })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Error::new(format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8"))?;
+    PlanFile::parse(&text).map_err(|Problem { message, hint }| {
+        Error::new(format!("cannot read the plan `{name}`: {message}")).maybe_hint(hint)
+    })
 }

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use meshwright::plan::{Refusal, Request, Rung, plan_ladder};
+use meshwright_report::plan::considered;
 use serde_json::{Value, json};
 
-use super::json::considered;
 use crate::table::{Table, bar, count, duration, paragraph, size};
 
 /// Limits that are planned for.

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use meshwright::cluster::{Cluster, parse};
 use meshwright::models::{Model, Optimizer};
 use meshwright::plan::{Change, Variant};
-use meshwright::program::{DType, Program, expand_batch_norm};
+use meshwright::program::{DType, Program};
+use meshwright_report::plan::planned_program;
 
 use crate::table::counted;
 
-/// A model as it is planned: loops written out, since layers alike are found in the body.
+/// A model as it is planned.
 pub(crate) fn build(model: &Model) -> Result<Program, String> {
-    let unrolled = model.build()?.unroll()?;
-    Ok(expand_batch_norm(&unrolled).into_owned())
+    planned_program(&model.build()?)
 }
 
 /// What was given, and what of it can be changed.

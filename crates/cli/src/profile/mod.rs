@@ -16,10 +16,10 @@ use meshwright::program::{Phase, Program};
 
 use crate::error::{Answer, Error};
 use crate::model::{self, ModelArguments};
+use crate::names::names;
 use crate::output;
 use crate::schedule::{Schedule, ScheduleArguments};
-use crate::table::terminal_width;
-use crate::tensors::names;
+use crate::terminal::terminal_width;
 use vary::{Costs, Sizes};
 
 /// Show what a step costs: operations, parameters, and memory over time, by module

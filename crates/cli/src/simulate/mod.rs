@@ -1,9 +1,6 @@
 //! `meshwright simulate`: how long a step takes on a cluster, what for, and whether it fits.
 
-mod collectives;
-mod json;
 mod step;
-mod text;
 mod trace;
 
 use std::path::PathBuf;
@@ -11,17 +8,19 @@ use std::time::Instant;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use meshwright::cluster::Cluster;
 use meshwright::simulate::{ENGINES, Engine, engine};
+use meshwright_report::plan::AppliedPlan;
+use meshwright_report::simulate::{Simulation, Summary, check_devices};
 
 use crate::cluster;
 use crate::error::{Answer, Error, tell};
 use crate::model::ModelArguments;
 use crate::output::{self, Overwrite};
 use crate::schedule::{LayoutArguments, Schedule};
-use crate::table::{count, terminal_width};
-
-pub(crate) use step::{Simulation, Step, check_devices};
-pub(crate) use text::rate;
+use crate::table::count;
+use crate::terminal::terminal_width;
+pub(crate) use step::step;
 
 /// Simulate a step on a cluster: how long it takes, what for, and whether it fits
 ///
@@ -90,12 +89,12 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let cluster = cluster::load(&arguments.cluster)?;
     let schedule = Schedule::load_layout(&arguments.model, &arguments.layout)?;
     let (engine, other_numbers) = match schedule.plan() {
-        Some(plan) => (plan.check_engine(arguments.engine.given()?)?, plan.check_cluster(&cluster)?),
+        Some(plan) => (check_engine(plan, arguments.engine.given()?)?, check_cluster(plan, &cluster)?),
         None => (arguments.engine.engine()?, None),
     };
     let devices = schedule.mesh.devices() * schedule.stage_count();
     let spare = check_devices(devices, &cluster).map_err(|(message, hint)| Error::new(message).hint(hint))?;
-    let step = Step::new(&schedule, engine).map_err(|error| schedule.refuse(&error))?;
+    let step = step(&schedule, engine).map_err(|error| schedule.refuse(&error))?;
     let simulation = Simulation::new(&step, &cluster, engine);
     let summary = Summary {
         name: arguments.model.model.display().to_string(),
@@ -119,11 +118,21 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     Ok(if simulation.fits() { Answer::Yes } else { Answer::No })
 }
 
-/// Everything there is to tell.
-pub(crate) struct Summary<'a> {
-    pub(crate) name: String,
-    pub(crate) step: &'a Step,
-    pub(crate) simulation: &'a Simulation<'a>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) seconds: f64,
+/// Refuses other devices than a plan is for. Gives what there is to say otherwise.
+fn check_cluster(plan: &AppliedPlan, cluster: &Cluster) -> Result<Option<String>, Error> {
+    let refuse =
+        |message| Error::new(message).hint(format!("plan again, or give `--cluster {}`", plan.file().cluster.name));
+    plan.check_cluster(cluster).map_err(refuse)
+}
+
+/// Refuses another engine than a plan is for.
+fn check_engine(plan: &AppliedPlan, given: Option<&Engine>) -> Result<&'static Engine, Error> {
+    match given.filter(|given| given.name != plan.engine().name) {
+        Some(given) => {
+            let (name, planned) = (plan.name(), plan.engine().name);
+            let message = format!("`{name}` is a plan for the engine `{planned}`, not `{}`", given.name);
+            Err(Error::new(message).hint("plan again, or leave `--engine` out"))
+        }
+        None => Ok(plan.engine()),
+    }
 }

@@ -2,9 +2,9 @@
 
 use meshwright::program::{OpId, Program};
 use meshwright::simulate::{Prepared, Runner, SpanKind, StageSpan, run};
+use meshwright_report::simulate::Simulation;
 use serde_json::{Value, json};
 
-use super::Simulation;
 use crate::place::{location, module_of, op_name};
 
 /// Viewers become slow with more events than this.

@@ -11,17 +11,19 @@ use meshwright::cluster::Cluster;
 use meshwright::models::Model as BuiltIn;
 use meshwright::shard::{Axis, Mesh};
 use meshwright::simulate::Engine;
+use meshwright_report::simulate::{Simulation, Step, check_devices, rate};
+use planned::plan_rows;
 use serde_json::{Map, Value, json};
+use vary::{Choice, Key, combinations};
 
 use crate::cluster;
 use crate::error::{Answer, Error};
 use crate::model::{self, Model, ModelArguments};
 use crate::output;
 use crate::schedule::{Schedule, ScheduleArguments};
-use crate::simulate::{EngineArguments, Simulation, Step, check_devices, rate};
-use crate::table::{Table, count, duration, share, size, terminal_width};
-use planned::plan_rows;
-use vary::{Choice, Key, combinations};
+use crate::simulate::{EngineArguments, step};
+use crate::table::{Table, count, duration, share, size};
+use crate::terminal::terminal_width;
 
 /// Plan or simulate a step for every combination of memory, batch, devices and bandwidth
 ///
@@ -188,7 +190,7 @@ impl Sweep {
             self.schedule.model = Model { program: preset.build()?, warnings: Vec::new() };
         }
         self.schedule.mesh = mesh;
-        Step::new(&self.schedule, self.engine).map_err(|error| format!("{}: {}", error.tactic, error.message))
+        step(&self.schedule, self.engine).map_err(|error| format!("{}: {}", error.tactic, error.message))
     }
 }
 

@@ -5,11 +5,11 @@ use meshwright::models::Model;
 use meshwright::plan::{Planned, Refusal, Request, check, plan_limits};
 use meshwright::program::{Program, expand_batch_norm};
 use meshwright::simulate::{Engine, Prepared};
+use meshwright_report::simulate::{Simulation, Step};
 
 use super::vary::{Choice, Key};
 use super::{Outcome, Row, Unfit, changed};
 use crate::plan::{build, reason};
-use crate::simulate::{Simulation, Step};
 
 /// A row for every combination. Those that differ in memory alone are planned together, so that more memory is never
 /// slower.

@@ -1,5 +1,7 @@
 //! Names that are no ops of their own: each becomes one or several that are.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::attention::add_cudnn_attention;
@@ -109,8 +111,16 @@ fn drop_annotation<'a>(parser: &mut Parser<'a>, raw: &RawOp<'a>) -> Parse<Values
     if raw.operands.len() != 1 {
         return Err(invalid(parser, raw, &format!("expected 1 operand, got {}", raw.operands.len())));
     }
-    parser.warn_once(raw.name, raw, "sharding annotations are left out", "shardings come from tactics and plans");
+    if !is_on_no_devices(parser, raw) {
+        parser.warn_once(raw.name, raw, "sharding annotations are left out", "shardings come from tactics and plans");
+    }
     Ok(raw.operands.clone())
+}
+
+/// JAX annotates random keys also where it knows of no devices, by a mesh without axes. That says nothing.
+fn is_on_no_devices(parser: &Parser<'_>, raw: &RawOp<'_>) -> bool {
+    let written = |span: &Range<usize>| parser.context.source.get(span.clone());
+    raw.attributes.iter().filter_map(|named| written(&named.span)).any(|text| text.contains("<@empty_mesh,"))
 }
 
 /// `stablehlo.dot`: vectors and matrices, the last dimension of the left with the first of the right.

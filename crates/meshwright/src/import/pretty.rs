@@ -78,6 +78,14 @@ fn parse_items<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
                 parser.parse_attribute_fields("}>", &mut raw.attributes)?;
                 continue;
             }
+            b'<' if raw.name == "sdy.sharding_constraint" => {
+                let start = parser.cursor.position;
+                if !parser.cursor.skip_balanced() {
+                    return Err(parser.cursor.unexpected("a sharding"));
+                }
+                push(raw, "sharding", Attribute::Other, start..parser.cursor.position);
+                continue;
+            }
             b':' => return Ok(()),
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
                 let before = parser.cursor.position;

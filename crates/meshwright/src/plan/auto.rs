@@ -2,7 +2,7 @@
 
 use super::costs::Costs;
 use super::fixed::Told;
-use super::label::Exposure;
+use super::label::{Effort, Exposure};
 use super::recipe::freeze;
 use super::sketch::{Frame, Ground, Sketch};
 use crate::lower::{Movement, Price, Step};
@@ -24,7 +24,7 @@ pub(crate) fn lay_out_cheapest(
     let frame = Frame { mesh: layout.mesh.clone(), microbatches: 1, is_eager: false, runs: 1 };
     let sketch = Sketch::new(&ground, frame)?;
     let limit_bytes = told.auto.memory_bytes.unwrap_or(u64::MAX / 4);
-    let Some(labelled) = sketch.label(limit_bytes, Exposure(1.0)) else {
+    let Some(labelled) = sketch.label(limit_bytes, Exposure(1.0), None, Effort::Much) else {
         return Err("nothing that was found fits `memory`".to_owned());
     };
     sketch.recipe(&labelled).lay_on(layout, &|op| Some(op))?;

@@ -56,8 +56,9 @@ impl RunnerUp {
     }
 }
 
-/// What was decided for every class of a sketch.
-pub(super) fn decisions(sketch: &Sketch<'_>, labelled: &Labelled) -> Vec<Decision> {
+/// What was decided for every class of a sketch, and what else each could do under a limit.
+pub(super) fn decisions(sketch: &Sketch<'_>, labelled: &Labelled, limit_bytes: u64) -> Vec<Decision> {
+    let contests = sketch.alternatives(labelled, limit_bytes);
     let bundles = &sketch.ground.bundles;
     let mut arguments: Vec<Vec<usize>> = vec![Vec::new(); sketch.classes.members.len()];
     for (argument, &value) in sketch.ground.program.body().arguments.iter().enumerate() {
@@ -68,7 +69,7 @@ pub(super) fn decisions(sketch: &Sketch<'_>, labelled: &Labelled) -> Vec<Decisio
     let mut decide = |(class, members): (usize, &Vec<usize>)| {
         let label = labelled.labels[class];
         let (choice, count) = (&sketch.choices[class][label.choice], members.len() as f64);
-        let contest = labelled.contests.get(class);
+        let contest = contests.get(class);
         let compute_seconds = count * choice.compute_seconds;
         let all_seconds = contest.map_or(compute_seconds, |contest| contest.seconds);
         let others = contest.map_or(&[][..], |contest| &contest.others);

@@ -5,14 +5,12 @@
 //! should be is no matter of this test: `tests/alpa` holds that with ways taken from rules, where nothing limits memory.
 //! So few ops have no layers alike, without which nothing is made again.
 
-use std::env;
-
 use meshwright_solver::problem::{Cost, FORBIDDEN, scaled};
 
 use super::choices::Choice;
 use super::costs::Costs;
 use super::graph::{Flow, Kind, Origin, Reader};
-use super::label::Label;
+use super::label::{Effort, Label};
 use super::lives::Mode;
 use super::moves::{Moves, Place};
 use super::parts::Parts;
@@ -40,7 +38,7 @@ struct Counts {
 
 #[test]
 fn labels_are_the_cheapest_of_all_that_fit() {
-    let is_long = env::var_os("LONG").is_some();
+    let is_long = option_env!("LONG").is_some();
     let generated = if is_long { 40 } else { 4 };
     let cluster = parse("4xa100-80g").expect("a cluster");
     let engine = Engine { reserved_bytes: 0, fragmentation: 0.0, ..engine("xla").expect("an engine").clone() };
@@ -70,10 +68,10 @@ fn labels_are_the_cheapest_of_all_that_fit() {
 fn check(name: &str, space: &Space<'_>, counts: &mut Counts) {
     for sketched in (0..space.meshes.len()).flat_map(|mesh| space.sketches(mesh, 0)) {
         let sketch = &sketched.sketch;
-        let free = sketch.label(FREE, FIRST_EXPOSURE).expect("what has no limit fits");
+        let free = sketch.label(FREE, FIRST_EXPOSURE, None, Effort::Much).expect("what has no limit fits");
         for share in [1.0, 0.9, 0.7, 0.5, 0.3] {
             let limit_bytes = (free.peak_bytes as f64 * share) as u64;
-            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE);
+            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Much);
             let case = format!("{name} on {} with {share} of its memory", sketch.frame.mesh);
             let told = labelled.as_ref().map_or(FORBIDDEN, |it| scaled(it.seconds, sketch.ground.costs.unit));
             if let Some(labelled) = &labelled {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Problem, Resource, Use, scaled};
-use meshwright_solver::{Answer, Limit, Options, Solution, Start, solve};
+use meshwright_solver::{Answer, Limit, Options, Price, Solution, Start, solve};
 
 use super::alike::Classes;
 use super::bundle::Bundles;
@@ -32,8 +32,34 @@ pub(super) struct Labelled {
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
     pub(super) hideable_seconds: f64,
-    /// What each class could do instead; none where it does not fit.
-    pub(super) contests: Vec<Contest>,
+    /// The share of what could be hidden that it was labelled with.
+    pub(super) exposure: Exposure,
+    /// Where the search for it ended.
+    trail: Trail,
+}
+
+/// From where another search for labels of the same frame goes on.
+#[derive(Clone, Debug, Default)]
+struct Trail {
+    /// For every node of the problem.
+    assignment: Option<Vec<u32>>,
+    /// The times at which memory was looked at, and what it was worth then.
+    times: Vec<usize>,
+    prices: Vec<(usize, f64)>,
+}
+
+impl Labelled {
+    /// How far it may be from the best, as a share.
+    pub(super) fn gap(&self) -> f64 {
+        (self.seconds - self.lower_bound_seconds) / self.seconds.max(1e-12)
+    }
+
+    /// The share of what could be hidden that is not, since there is not enough to hide it behind.
+    pub(super) fn least_exposure(&self) -> Exposure {
+        let hideable = self.hideable_seconds.max(1e-9);
+        let compute_seconds = self.seconds - self.waiting_seconds - self.exposure.0 * hideable;
+        Exposure((1.0 - MOST_HIDING * compute_seconds / hideable).clamp(self.exposure.0, 1.0))
+    }
 }
 
 /// What a class does.
@@ -57,8 +83,28 @@ impl Exposure {
     }
 }
 
-/// Enough for a proof on all but the largest.
-const MOST_WORK: f64 = 2e7;
+/// The share of computing that hides something where there is much to be hidden: values are ready late and wanted
+/// early.
+const MOST_HIDING: f64 = 0.5;
+
+/// How long to search for labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// Enough to tell good frames from bad ones.
+    Little,
+    /// Enough for a proof on all but the largest.
+    Much,
+}
+
+impl Effort {
+    fn work(self) -> f64 {
+        match self {
+            Effort::Little => 2e7,
+            Effort::Much => 2e8,
+        }
+    }
+}
+
 const THREADS: usize = 2;
 
 /// The ways to cut each class.
@@ -104,14 +150,38 @@ impl<'m> Prices<'m> {
 const MOST_TIMES: usize = 24;
 
 /// The cheapest labels with which no more than a limit is in memory at any time. Memory is looked at only when it
-/// is most: a time at which there is too much is added to those at which there must not be, until there is none.
-pub(super) fn label(task: &Task<'_>, moves: &mut Prices<'_>, limit_bytes: u64) -> Option<Labelled> {
-    let quick = Building::new(task, moves, false).search(limit_bytes, 0, None)?;
+/// is most: a time at which there is too much is added to those at which there must not be, until there is none. The
+/// search goes on from where it ended with other limits or costs, where it did so.
+pub(super) fn label(
+    task: &Task<'_>,
+    moves: &mut Prices<'_>,
+    limit_bytes: u64,
+    before: Option<&Labelled>,
+    effort: Effort,
+) -> Option<Labelled> {
+    let quick = Building::new(task, moves, false).search(limit_bytes, 0, Trail::default(), effort)?;
     if quick.peak_bytes <= limit_bytes {
         return Some(quick);
     }
-    let first = Some(quick.peak_step);
-    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, first)
+    let trail = match before.map(|before| &before.trail) {
+        Some(trail) if !trail.times.is_empty() => trail.clone(),
+        _ => Trail { times: vec![quick.peak_step], ..Trail::default() },
+    };
+    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)
+}
+
+/// What each class could do instead of what was chosen for it, under a limit.
+pub(super) fn alternatives(
+    task: &Task<'_>,
+    moves: &mut Prices<'_>,
+    labelled: &Labelled,
+    limit_bytes: u64,
+) -> Vec<Contest> {
+    let mut building = Building::new(task, moves, labelled.is_bound && task.may_recompute);
+    let problem = building.problem(None);
+    let Some(chosen) = &labelled.trail.assignment else { return Vec::new() };
+    let copies = building.copies.iter().flatten().map(|copy| copy.bytes[chosen[copy.node] as usize]);
+    contests(task, &building.labels, &problem, chosen, copies.sum(), limit_bytes)
 }
 
 /// A problem under way.
@@ -167,38 +237,40 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 
-    /// Looks at memory at no more than so many times, one of which is known to matter.
-    fn search(mut self, limit_bytes: u64, most_times: usize, first: Option<usize>) -> Option<Labelled> {
-        let resources = match most_times {
-            0 => Vec::new(),
-            _ => vec![Resource { name: "memory".to_owned(), limit: Some(limit_bytes) }],
-        };
+    /// Looks at memory at no more than so many times, some of which are known to matter.
+    fn search(mut self, limit_bytes: u64, most_times: usize, mut trail: Trail, effort: Effort) -> Option<Labelled> {
+        let mut problem = self.problem((most_times > 0).then_some(limit_bytes));
+        loop {
+            self.use_memory(&mut problem, &trail.times);
+            let mut start = trail.start();
+            start.assignments.extend(thinnest(&problem, limit_bytes));
+            let options = Options { limit: Limit::Work(effort.work()), threads: THREADS, seed: 0, start };
+            let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
+            trail.follow(&solution);
+            let mut labelled = self.read(&solution, most_times > 0);
+            let is_over = labelled.peak_bytes > limit_bytes;
+            if !is_over || trail.times.len() >= most_times || trail.times.contains(&labelled.peak_step) {
+                self.tell_moves(&mut labelled);
+                labelled.trail = trail;
+                return (most_times == 0 || !is_over).then_some(labelled);
+            }
+            trail.times.push(labelled.peak_step);
+            trail.times.sort_unstable();
+        }
+    }
+
+    /// The problem, of which memory is not yet known.
+    fn problem(&mut self, limit_bytes: Option<u64>) -> Problem {
+        let memory = |limit: u64| Resource { name: "memory".to_owned(), limit: Some(limit) };
         let edges = std::mem::take(&mut self.tables).into_iter().map(|((left, right), costs)| Edge {
             nodes: [left as u32, right as u32].into_iter().collect(),
             costs: costs.into(),
         });
-        let nodes = std::mem::take(&mut self.nodes);
-        let mut problem = Problem { name: "plan".to_owned(), resources, nodes, edges: edges.collect() };
-        let (mut times, mut start) = (Vec::from_iter(first), Start::default());
-        self.use_memory(&mut problem, &times);
-        loop {
-            let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start };
-            let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
-            let mut labelled = self.read(&solution, most_times > 0);
-            let is_over = labelled.peak_bytes > limit_bytes;
-            if !is_over {
-                let chosen = &solution.assignment;
-                let copies = self.copies.iter().flatten().map(|copy| copy.bytes[chosen[copy.node] as usize]);
-                labelled.contests = contests(self.task, &self.labels, &problem, chosen, copies.sum(), limit_bytes);
-            }
-            if !is_over || times.len() >= most_times || times.contains(&labelled.peak_step) {
-                self.tell_moves(&mut labelled);
-                return (most_times == 0 || !is_over).then_some(labelled);
-            }
-            times.push(labelled.peak_step);
-            times.sort_unstable();
-            self.use_memory(&mut problem, &times);
-            start = Start { assignment: Some(solution.assignment), prices: Vec::new() };
+        Problem {
+            name: "plan".to_owned(),
+            resources: limit_bytes.map(memory).into_iter().collect(),
+            nodes: std::mem::take(&mut self.nodes),
+            edges: edges.collect(),
         }
     }
 
@@ -255,7 +327,8 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             is_bound,
             waiting_seconds: 0.0,
             hideable_seconds: 0.0,
-            contests: Vec::new(),
+            exposure: self.task.exposure,
+            trail: Trail::default(),
         }
     }
 
@@ -404,6 +477,60 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
 
     fn add_table(&mut self, from: End<'_>, to: End<'_>, cost: &mut dyn FnMut((Place, Mode), (Place, Mode)) -> Cost) {
         add_table(&mut self.nodes, &mut self.tables, from, to, cost);
+    }
+}
+
+/// The assignment of a problem that takes least memory, at all times together, and of those alike the cheapest: where
+/// memory is short, all that is feasible may be near it. None where there is no limit.
+fn thinnest(problem: &Problem, limit_bytes: u64) -> Option<Vec<u32>> {
+    if problem.resources.is_empty() {
+        return None;
+    }
+    let node = |node: &Node| {
+        let alternative = |one: &Alternative| {
+            let bytes: u64 = one.uses.iter().map(|used| (used.end - used.start) * used.amount).sum();
+            let cost = (bytes as f64 / limit_bytes.max(1) as f64 * WORTH_OF_ALL_MEMORY) as Cost;
+            Alternative { cost: if one.cost == FORBIDDEN { FORBIDDEN } else { cost }, ..Alternative::default() }
+        };
+        Node { alternatives: node.alternatives.iter().map(alternative).collect() }
+    };
+    let thin = Problem {
+        name: problem.name.clone(),
+        resources: Vec::new(),
+        nodes: problem.nodes.iter().map(node).collect(),
+        edges: problem.edges.iter().map(only_forbidding).collect(),
+    };
+    let options =
+        Options { limit: Limit::Work(Effort::Little.work()), threads: THREADS, seed: 0, start: Start::default() };
+    match solve(&thin, &options, |_| {}) {
+        Ok(Answer::Solved(solution)) => Some(solution.assignment),
+        _ => None,
+    }
+}
+
+/// In steps of which the smallest is far more than a byte.
+const WORTH_OF_ALL_MEMORY: f64 = 1e9;
+
+/// An edge that costs nothing but what is forbidden.
+fn only_forbidding(edge: &Edge) -> Edge {
+    let costs: Vec<Cost> = edge.costs.iter().map(|&cost| if cost == FORBIDDEN { FORBIDDEN } else { 0 }).collect();
+    Edge { nodes: edge.nodes.clone(), costs: costs.into() }
+}
+
+impl Trail {
+    fn start(&self) -> Start {
+        let price = |&(time, price): &(usize, f64)| {
+            let slot = self.times.binary_search(&time).ok()?;
+            Some(Price { resource: 0, time: slot as u64, price })
+        };
+        let assignments = self.assignment.iter().cloned().collect();
+        Start { assignments, prices: self.prices.iter().filter_map(price).collect() }
+    }
+
+    fn follow(&mut self, solution: &Solution) {
+        self.assignment = Some(solution.assignment.clone());
+        let price = |price: &Price| Some((*self.times.get(price.time as usize)?, price.price));
+        self.prices = solution.prices.iter().filter_map(price).collect();
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn choose(tape: &Tape, clock: &Clock, limit_bytes: u64, start: Start)
         Ok(Answer::Solved(solution)) => {
             let label = |(labels, &class): (&Vec<Label>, &usize)| labels[solution.assignment[class] as usize];
             let again: Vec<bool> = labels.iter().zip(&classes).map(|row| label(row).again.is_some()).collect();
-            let start = Start { assignment: Some(solution.assignment), prices: solution.prices };
+            let start = Start { assignments: vec![solution.assignment], prices: solution.prices };
             Some((tape.outcome_on(clock, &again), start))
         }
         Ok(Answer::Infeasible(_) | Answer::Unknown) | Err(_) => None,

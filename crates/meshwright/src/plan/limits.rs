@@ -92,9 +92,9 @@ struct Pool {
 }
 
 impl Pool {
-    fn add(&mut self, searched: &Searched) {
-        let planned = searched.found.iter().map(|(frame, outcome)| Planned {
-            figures: Considered::new(frame, outcome),
+    fn add(&mut self, searched: &Searched<'_>) {
+        let planned = searched.found.iter().map(|(sketch, outcome)| Planned {
+            figures: Considered::new(&sketch.frame, outcome),
             recipe: outcome.recipe.clone(),
         });
         self.planned.extend(planned);

@@ -1,15 +1,14 @@
 //! What the values of each class take of memory, and when.
 
 use super::alike::Classes;
+use super::buffers::{Besides, Buffers};
 use super::bundle::{Bundle, Bundles, source};
 use super::choices::Choice;
 use super::graph::{Graph, Origin};
 use super::parts::Parts;
 use super::sketch::Ground;
 use super::time::Time;
-use crate::profile::{MemoryModel, schedule};
 use crate::program::{Id, OpId, Phase, Program, ValueId};
-use crate::shard::Layout;
 
 /// What happens to what a class of the forward pass makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +21,7 @@ pub(super) enum Mode {
     Gone,
 }
 
-/// When the values of each bundle are in memory. Time is told in bundles.
+/// When the values of each bundle are in memory. Time is told in values that are written to it.
 #[derive(Clone, Debug)]
 pub(super) struct Lives {
     /// Of every class, of every bundle of it.
@@ -80,6 +79,12 @@ enum What {
         operand: usize,
         value: ValueId,
     },
+    /// So many times as much as the first result of an op of the bundle.
+    Beside {
+        op: usize,
+        value: ValueId,
+        share: f64,
+    },
 }
 
 impl Lives {
@@ -87,7 +92,8 @@ impl Lives {
         let Ground { program, bundles, buffers, .. } = ground;
         let layer_late = vec![usize::MAX; bundles.list.len()];
         let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
-        let loop_end = bundles.list.iter().rposition(is_looped).map_or(0, |last| last + 1);
+        let last_looped = bundles.list.iter().rfind(|bundle| is_looped(bundle)).and_then(|bundle| bundle.ops.last());
+        let loop_end = last_looped.map_or(0, |&op| buffers.end(op));
         let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
@@ -112,7 +118,7 @@ impl Lives {
                 (true, false) => vec![Mode::Kept, Mode::Again],
             });
         }
-        let mut lives = Lives { classes: lives, modes, steps: bundles.list.len(), loop_end };
+        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end };
         lives.add_arguments(ground, classes, graph);
         lives.add_sums(ground, time, classes, graph);
         lives
@@ -142,7 +148,7 @@ impl Lives {
     /// Sums over microbatches are there in all trips: as parts of sums over devices too, unless these are reduced in
     /// every trip.
     fn add_sums(&mut self, ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) {
-        let Ground { program, bundles, .. } = ground;
+        let Ground { program, bundles, buffers, .. } = ground;
         for (class, members) in classes.members.iter().enumerate() {
             for (index, &bundle) in members.iter().enumerate() {
                 for (op, &id) in bundles.list[bundle].ops.iter().enumerate().filter(|(_, id)| time.trips(**id) > 1) {
@@ -159,7 +165,9 @@ impl Lives {
                             }
                             None => (class, index, What::Result { op, result, value }),
                         };
-                        self.classes[class][index].always.push(Stay { what, start: 0, end: self.loop_end });
+                        let read = buffers.of(value).last().map_or(0, |&last| buffers.end(last));
+                        let end = self.loop_end.max(read);
+                        self.classes[class][index].always.push(Stay { what, start: 0, end });
                     }
                 }
             }
@@ -217,76 +225,11 @@ impl Life {
 
 impl What {
     fn bytes(self, parts: &Parts<'_>, choice: &Choice) -> u64 {
-        let (place, value) = match self {
-            What::Result { op, result, value } => (choice.ops[op].lies[result], value),
-            What::Operand { op, operand, value } => (choice.ops[op].wanted[operand], value),
-        };
-        parts.bytes(value, place)
-    }
-}
-
-/// Which values are written to memory, and which bundles read them there.
-#[derive(Clone, Debug)]
-pub(super) struct Buffers {
-    /// Of every value the bundles that read it, in order; none for what is not written.
-    readers: Vec<Vec<u32>>,
-    /// The same for results of products that go to memory only if something is to be made of them again: what reads
-    /// them is computed with them.
-    passing: Vec<Vec<u32>>,
-}
-
-impl Buffers {
-    /// As an engine does that fuses: what its kernels write and read. As one that does not: everything.
-    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, model: MemoryModel) -> Buffers {
-        let program = layout.program;
-        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); program.values.len()];
-        match model {
-            MemoryModel::Fused | MemoryModel::Ordered => {
-                let kernels = schedule(program, &layout.anatomy);
-                for kernel in &kernels {
-                    let Some(bundle) = bundles.of(kernel.op) else { continue };
-                    for read in kernel.reads.iter().map(|&read| &kernels[read]) {
-                        let other = if read.values.is_empty() { read.stands_for } else { None };
-                        for &value in read.values.iter().chain(&other) {
-                            readers[source(program, value).index()].push(bundle as u32);
-                        }
-                    }
-                }
-            }
-            MemoryModel::Eager | MemoryModel::Tuned | MemoryModel::Compiled | MemoryModel::Plain => {
-                for (number, bundle) in bundles.list.iter().enumerate() {
-                    for &operand in bundle.ops.iter().flat_map(|&op| &program.ops[op].operands) {
-                        readers[source(program, operand).index()].push(number as u32);
-                    }
-                }
-            }
+        match self {
+            What::Result { op, result, value } => parts.bytes(value, choice.ops[op].lies[result]),
+            What::Operand { op, operand, value } => parts.bytes(value, choice.ops[op].wanted[operand]),
+            What::Beside { op, value, share } => (share * parts.bytes(value, choice.ops[op].lies[0]) as f64) as u64,
         }
-        let mut passing: Vec<Vec<u32>> = vec![Vec::new(); program.values.len()];
-        for (number, bundle) in bundles.list.iter().enumerate() {
-            for &operand in bundle.ops.iter().flat_map(|&op| &program.ops[op].operands) {
-                let value = source(program, operand);
-                let is_product = bundles.maker(program, value).is_some_and(|maker| bundles.list[maker].is_heavy);
-                if is_product && readers[value.index()].is_empty() {
-                    passing[value.index()].push(number as u32);
-                }
-            }
-        }
-        for readers in readers.iter_mut().chain(&mut passing) {
-            readers.sort_unstable();
-            readers.dedup();
-        }
-        Buffers { readers, passing }
-    }
-
-    /// The bundles that read a value, be it from memory or not.
-    fn of(&self, value: ValueId) -> &[u32] {
-        let index = value.index();
-        if self.readers[index].is_empty() { &self.passing[index] } else { &self.readers[index] }
-    }
-
-    /// Whether anybody reads a value from memory.
-    pub(super) fn is_written(&self, value: ValueId) -> bool {
-        !self.readers[value.index()].is_empty()
     }
 }
 
@@ -315,12 +258,22 @@ impl Finder<'_> {
         })
     }
 
-    fn late_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
-        self.buffers.of(value).iter().map(|&reader| reader as usize).filter(|&reader| !self.is_forward(reader))
+    fn readers(&self, value: ValueId, is_forward: bool) -> impl Iterator<Item = OpId> {
+        let is_so =
+            move |reader: &OpId| self.bundle(*reader).is_some_and(|bundle| self.is_forward(bundle) == is_forward);
+        self.buffers.of(value).iter().copied().filter(is_so)
     }
 
-    fn early_readers(&self, value: ValueId) -> impl Iterator<Item = usize> {
-        self.buffers.of(value).iter().map(|&reader| reader as usize).filter(|&reader| self.is_forward(reader))
+    fn late_readers(&self, value: ValueId) -> impl Iterator<Item = OpId> {
+        self.readers(value, false)
+    }
+
+    fn early_readers(&self, value: ValueId) -> impl Iterator<Item = OpId> {
+        self.readers(value, true)
+    }
+
+    fn bundle(&self, op: OpId) -> Option<usize> {
+        self.bundles.of(op)
     }
 
     fn find_layers(&mut self) {
@@ -331,7 +284,8 @@ impl Finder<'_> {
         };
         for bundle in 0..self.bundles.list.len() {
             if self.is_forward(bundle) {
-                let late = self.results(bundle).filter_map(|(_, _, value, _)| self.late_readers(value).min()).min();
+                let readers = self.results(bundle).flat_map(|(_, _, value, _)| self.late_readers(value));
+                let late = readers.map(|reader| self.buffers.start(reader)).min();
                 let entry = first.entry(key(self, bundle)).or_insert(usize::MAX);
                 *entry = (*entry).min(late.unwrap_or(usize::MAX));
             }
@@ -347,26 +301,35 @@ impl Finder<'_> {
     fn is_boundary(&self, bundle: usize) -> bool {
         let layer = |bundle: usize| self.classes.places[bundle].map(|place| (place.stretch, place.layer));
         self.results(bundle).any(|(_, _, value, _)| {
-            self.early_readers(value).any(|reader| layer(reader).is_none() || layer(reader) != layer(bundle))
+            let readers = self.early_readers(value).filter_map(|reader| self.bundle(reader));
+            readers.map(layer).any(|other| other.is_none() || other != layer(bundle))
         })
     }
 
     fn life(&self, bundle: usize) -> Life {
-        let time = self.time;
+        let (time, buffers) = (self.time, self.buffers);
         let mut life = Life::default();
         let is_forward = self.is_forward(bundle);
         for (op, result, value, id) in self.results(bundle) {
-            let is_passing = !self.buffers.passing[value.index()].is_empty();
-            let Some(&last) = self.buffers.of(value).last() else { continue };
+            if let Some(Besides { share, until }) = buffers.besides(id).filter(|_| result == 0 && is_forward) {
+                let (made, end, again) = (buffers.start(id), buffers.end(until), self.layer_late[bundle]);
+                let what = What::Beside { op, value, share };
+                let early_end = made + 1;
+                life.late.push(LateStay { what, made, early_end, again, end, is_read: true, is_passing: false });
+            }
+            let is_passing = buffers.is_passing(value);
+            let Some(&last) = buffers.of(value).last() else { continue };
             let what = What::Result { op, result, value };
-            let (end, made) = (last as usize + 1, bundle);
+            let (end, made) = (buffers.end(last), buffers.start(id));
             if !is_forward && is_passing {
                 continue;
             }
-            let is_sum = time.trips(id) > 1 && !time.is_tiled(value);
+            // Sums over microbatches are there longer.
+            if time.trips(id) > 1 && !time.is_tiled(value) {
+                continue;
+            }
             if !is_forward {
-                let start = if is_sum { self.loop_end.min(end) } else { made };
-                life.always.push(Stay { what, start, end });
+                life.always.push(Stay { what, start: made, end });
                 continue;
             }
             // What is made before the loop is there in all of it.
@@ -374,11 +337,13 @@ impl Finder<'_> {
                 life.always.push(Stay { what, start: 0, end: end.max(self.loop_end) });
                 continue;
             }
-            let early_end = self.early_readers(value).max().map_or(made, |reader| reader) + 1;
-            let late = self.late_readers(value).max();
-            let needed =
-                self.early_readers(value).map(|reader| self.layer_late[reader]).filter(|&late| late != usize::MAX);
-            let Some(end) = late.map(|late| late + 1).max(needed.max().map(|late| late + 1)) else {
+            let early_end = self.early_readers(value).map(|reader| buffers.end(reader)).max().unwrap_or(made + 1);
+            let late = self.late_readers(value).map(|reader| buffers.end(reader)).max();
+            // What reads it within the bundle is made again together with it.
+            let others =
+                self.early_readers(value).filter_map(|reader| self.bundle(reader)).filter(|&other| other != bundle);
+            let needed = others.map(|reader| self.layer_late[reader]).filter(|&late| late != usize::MAX).max();
+            let Some(end) = late.max(needed.map(|late| late + 1)) else {
                 if is_passing {
                     continue;
                 }

@@ -4,6 +4,7 @@ mod alike;
 mod auto;
 mod batch;
 mod binding;
+mod buffers;
 mod bundle;
 mod check;
 mod choices;

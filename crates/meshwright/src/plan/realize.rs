@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::alike::Classes;
+use super::buffers::Buffers;
 use super::bundle::Bundles;
 use super::choices::{Choice, Cut};
 use super::graph::{Graph, Origin};
 use super::label::Labelled;
-use super::lives::{Buffers, Mode};
+use super::lives::Mode;
 use super::moves::{Axes, Place};
 use super::recipe::{Again, OpRecipe, Recipe};
 use super::sketch::Frame;

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use super::alike::Classes;
+use super::buffers::Buffers;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
 use super::costs::Costs;
-use super::decision::{Decision, decisions};
 use super::fixed::{Fixed, Told};
 use super::frames::batch;
 use super::graph::Graph;
-use super::label::{Exposure, Labelled, Prices, Task, all_choices, label};
-use super::lives::{Buffers, Lives};
+use super::label::{Effort, Exposure, Labelled, Prices, Task, all_choices, alternatives, label};
+use super::lives::Lives;
 use super::moves::{Axes, MOST_DIMS, Moves};
 use super::parts::Parts;
 use super::realize::Chosen;
 use super::recipe::Recipe;
+use super::runner_up::Contest;
 use super::time::{MOST_FACTORS, Time};
 use super::work::Work;
 use crate::lower::LocalProgram;
@@ -124,7 +125,6 @@ pub(super) struct Outcome {
     pub(super) timeline: Timeline,
     pub(super) peak_bytes: u64,
     pub(super) classes: Vec<ArgumentClass>,
-    pub(super) decisions: Vec<Decision>,
 }
 
 impl<'g> Sketch<'g> {
@@ -178,8 +178,23 @@ impl<'g> Sketch<'g> {
         Parts { program: self.ground.program, axes: &self.axes, time: &self.time }
     }
 
-    /// The cheapest labels under a limit, as far as the labelling knows.
-    pub(super) fn label(&self, limit_bytes: u64, exposure: Exposure) -> Option<Labelled> {
+    /// The cheapest labels under a limit, as far as the labelling knows, perhaps from others on.
+    pub(super) fn label(
+        &self,
+        limit_bytes: u64,
+        exposure: Exposure,
+        before: Option<&Labelled>,
+        effort: Effort,
+    ) -> Option<Labelled> {
+        self.with_task(exposure, |task, moves| label(task, moves, limit_bytes, before, effort))
+    }
+
+    /// What each class could do instead of what was chosen for it, under a limit.
+    pub(super) fn alternatives(&self, labelled: &Labelled, limit_bytes: u64) -> Vec<Contest> {
+        self.with_task(labelled.exposure, |task, moves| alternatives(task, moves, labelled, limit_bytes))
+    }
+
+    fn with_task<R>(&self, exposure: Exposure, act: impl FnOnce(&Task<'_>, &mut Prices<'_>) -> R) -> R {
         let Costs { price, combined, unit, .. } = self.ground.costs;
         let mut moves = Prices {
             alone: Moves::new(&self.frame.mesh, &self.axes, price),
@@ -195,7 +210,7 @@ impl<'g> Sketch<'g> {
             may_recompute: self.ground.may_recompute,
             unit,
         };
-        label(&task, &mut moves, limit_bytes)
+        act(&task, &mut moves)
     }
 
     /// What was decided, told about the program itself.
@@ -219,8 +234,7 @@ impl<'g> Sketch<'g> {
         let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
         let timeline = simulate(&prepared, runner.cluster, runner.engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
-        let decisions = decisions(self, &labelled);
-        Ok(Outcome { labelled, recipe, local, timeline, peak_bytes, classes, decisions })
+        Ok(Outcome { labelled, recipe, local, timeline, peak_bytes, classes })
     }
 
     /// What products and attention take, each cut in the best way.

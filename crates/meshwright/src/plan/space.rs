@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::fixed::Fixed;
 use super::frames::{batch, frames, microbatch_counts, named_frames};
-use super::label::{Exposure, Labelled};
+use super::label::{Effort, Exposure, Labelled};
 use super::search::{Refusal, Request};
 use super::sketch::{Frame, Ground, Sketch};
 use super::time::Time;
@@ -32,6 +32,8 @@ pub(super) struct Sketched<'g> {
 
 /// What is hidden behind computing before any simulation has told.
 pub(super) const FIRST_EXPOSURE: Exposure = Exposure(0.3);
+/// Where by this factor more must be exposed than was thought, it is labelled again.
+const MUCH_MORE: f64 = 1.5;
 
 impl<'g> Space<'g> {
     pub(super) fn new(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Space<'g>, Refusal> {
@@ -91,7 +93,13 @@ impl Sketched<'_> {
         if let Some(free) = self.free.get().filter(|free| free.peak_bytes <= limit_bytes) {
             return Some(free.clone());
         }
-        let labelled = self.sketch.label(limit_bytes, FIRST_EXPOSURE)?;
+        let first = self.sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        // What takes longer than computing cannot be hidden behind it.
+        let exposure = first.least_exposure();
+        let labelled = match exposure.0 > FIRST_EXPOSURE.0 * MUCH_MORE {
+            true => self.sketch.label(limit_bytes, exposure, Some(&first), Effort::Little).unwrap_or(first),
+            false => first,
+        };
         if !labelled.is_bound {
             _ = self.free.set(labelled.clone());
         }

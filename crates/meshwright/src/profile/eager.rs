@@ -189,7 +189,7 @@ struct Moment {
 }
 
 /// The op that a kernel ends with.
-fn last_op(kernel: &Kernel) -> OpId {
+pub(super) fn last_op(kernel: &Kernel) -> OpId {
     *kernel.ops.last().expect("a kernel starts with an op")
 }
 

@@ -376,9 +376,13 @@ impl Assignment<'_> {
         bytes: &[usize],
     ) -> SmallVec<[NodeId; 2]> {
         let own = bytes[kernel.root];
-        if self.is_loop(kernel) {
-            // What a loop carries begins where its operands are.
-            dying.collect()
+        if let Some(op) = self.op(kernel).filter(|_| self.is_loop(kernel)) {
+            // What a loop carries begins where its operands are. What it only reads stays beside that.
+            let operands = &self.program.ops[op].operands;
+            let only_read = self.program.outer_reads(op).into_iter().filter(|value| !operands.contains(value));
+            let stays: FxHashSet<NodeId> =
+                only_read.filter_map(|value| self.graph.values.get(&value).copied()).collect();
+            dying.filter(|read| !stays.contains(read)).collect()
         } else if !self.is_updated[kernel.root] {
             dying.find(|read| bytes[*read] == own && self.may_overwrite(kernel, *read)).into_iter().collect()
         } else {

@@ -23,7 +23,7 @@ pub use flops::{Work, work};
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
 pub use modules::{Module, module_path};
 pub use peak::AtPeak;
-pub(crate) use schedule::{ScheduledKernel, schedule};
+pub(crate) use schedule::{ScheduledKernel, schedule, stored};
 pub use symbolic::{Polynomial, SymbolicProfile};
 
 use functions::Fused;

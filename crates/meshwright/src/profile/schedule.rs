@@ -1,12 +1,66 @@
-//! The kernels of a compiler that fuses, one by one, for planners that change what is kept between them.
+//! What goes through memory under an engine, for planners that change what is kept.
 
 use rustc_hash::FxHashMap;
 
+use super::functions::Fused;
 use super::fuse::fuse;
 use super::fused::{Assignment, Order, breadth_first, without_aliases};
 use super::graph::{Graph, Kind, Node};
+use super::kernels::kernels;
 use super::make::graph;
-use crate::program::{Anatomy, OpId, Phase, Program, ValueId};
+use super::{MemoryModel, eager};
+use crate::program::{Anatomy, Id, OpId, Phase, Program, ValueId};
+
+/// What goes through memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// Of every value the ops that read it there; none of what is made wherever it is read.
+    pub(crate) readers: Vec<Vec<OpId>>,
+    pub(crate) besides: Vec<Besides>,
+}
+
+/// What an op keeps besides values of the program, until another has run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Besides {
+    pub(crate) op: OpId,
+    pub(crate) bytes: usize,
+    pub(crate) until: OpId,
+}
+
+/// What a program's body writes to memory and reads there.
+pub(crate) fn stored(program: &Program, anatomy: &Anatomy, memory_model: MemoryModel) -> Stored {
+    match memory_model.fuses() {
+        Some(fused) => stored_by_ops(program, anatomy, fused),
+        None => stored_by_kernels(program, anatomy),
+    }
+}
+
+fn stored_by_ops(program: &Program, anatomy: &Anatomy, fused: Fused) -> Stored {
+    let list = kernels(program, anatomy, program.body, fused).list;
+    let mut readers: Vec<Vec<OpId>> = vec![Vec::new(); program.values.len()];
+    for kernel in &list {
+        kernel.reads.iter().for_each(|read| readers[read.index()].push(eager::last_op(kernel)));
+    }
+    let keeping = list.iter().filter(|kernel| kernel.kept_bytes > 0);
+    let besides = keeping.map(|kernel| Besides {
+        op: eager::last_op(kernel),
+        bytes: kernel.kept_bytes,
+        until: eager::last_op(&list[kernel.kept_until]),
+    });
+    Stored { readers, besides: besides.collect() }
+}
+
+fn stored_by_kernels(program: &Program, anatomy: &Anatomy) -> Stored {
+    let kernels = schedule(program, anatomy);
+    let mut readers: Vec<Vec<OpId>> = vec![Vec::new(); program.values.len()];
+    for kernel in &kernels {
+        for read in kernel.reads.iter().map(|&read| &kernels[read]) {
+            let other = if read.values.is_empty() { read.stands_for } else { None };
+            read.values.iter().chain(&other).for_each(|value| readers[value.index()].push(kernel.op));
+        }
+    }
+    Stored { readers, besides: Vec::new() }
+}
 
 /// What runs at a step, and what it reads and writes.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Engines: what order, fusion and combining do to a program's time. One table. Times and shares of `fsdp`, `megatron`,
-//! `megatron-core` and `torchtitan` are fitted by `tools/fit.rs` to measured runs; those of `pytorch` and `xla` are
-//! assumptions.
+//! `megatron-core` and `torchtitan` are fitted by `tools/fit.rs` to measured runs; those of `pytorch`, `xla` and
+//! `xla-cpu` are assumptions.
 
 use crate::profile::MemoryModel;
 
@@ -133,6 +133,25 @@ pub const ENGINES: &[Engine] = &[
         bucket_bytes: 30 << 20,
         reserved_bytes: 1 << 30,
         fragmentation: 0.0,
+        ..PYTORCH
+    },
+    // Devices of a CPU are threads of one process: nothing is set aside for each, a collective is a meeting that
+    // everybody waits in, and nothing is combined, since the package asks XLA not to. Attention is written out.
+    Engine {
+        name: "xla-cpu",
+        memory_model: MemoryModel::Fused,
+        dispatch_seconds: 1e-6,
+        collective_seconds: 5e-6,
+        step_seconds: 1e-4,
+        fused_attention: false,
+        overlap: false,
+        overlap_gradients: false,
+        bucket_bytes: 0,
+        collective_share: 1.0,
+        contention: 0.0,
+        reserved_bytes: 0,
+        fragmentation: 0.0,
+        tf32: false,
         ..PYTORCH
     },
 ];

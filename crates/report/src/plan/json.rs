@@ -8,7 +8,7 @@ use super::Report;
 use super::text::{group_name, keeping_name};
 
 impl Report<'_> {
-    pub(super) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let plan = self.plan;
         let mut object = self.simulated.to_json();
         let measures = measure(&plan.local.program);
@@ -26,10 +26,6 @@ impl Report<'_> {
         object["alternatives"] = json!(plan.alternatives.iter().map(considered).collect::<Vec<_>>());
         object["pareto"] = json!(plan.pareto.iter().map(considered).collect::<Vec<_>>());
         object["decisions"] = json!(plan.decisions.iter().map(|decision| self.decision(decision)).collect::<Vec<_>>());
-        if let Some(batches) = self.batches {
-            object["batch"] = json!(batches.best.as_ref().map(|best| best.batch));
-            object["batches"] = batches.to_json();
-        }
         object
     }
 
@@ -45,7 +41,7 @@ impl Report<'_> {
     }
 }
 
-pub(super) fn considered(considered: &Considered) -> Value {
+pub fn considered(considered: &Considered) -> Value {
     json!({
         "mesh": considered.mesh.to_string(),
         "microbatches": considered.microbatches,

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 /// A table with a heading row. The first column stands left, the others right; a name that is too
 /// long for the terminal loses its beginning, which says less than its end.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
     /// As many columns stand left.
     words: usize,
@@ -16,25 +16,25 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(heading: &[&str]) -> Table {
+    pub fn new(heading: &[&str]) -> Table {
         Table { rows: vec![heading.iter().map(|&cell| cell.to_owned()).collect()], words: 1, ends_in_prose: false }
     }
 
     /// The same table with words in its first columns.
-    pub(crate) fn with_words(self, words: usize) -> Table {
+    pub fn with_words(self, words: usize) -> Table {
         Table { words, ..self }
     }
 
     /// The same table with its last column as prose.
-    pub(crate) fn ending_in_prose(self) -> Table {
+    pub fn ending_in_prose(self) -> Table {
         Table { ends_in_prose: true, ..self }
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    pub(crate) fn render(&self, width: usize) -> String {
+    pub fn render(&self, width: usize) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let mut widths: Vec<usize> = (0..columns)
             .map(|column| {
@@ -77,18 +77,13 @@ const GAP: &str = "  ";
 /// A name is never cut below this, however narrow the terminal is.
 const NARROWEST: usize = 12;
 
-/// Columns of the terminal that reads our data, or 80 where a file or a program does.
-pub(crate) fn terminal_width() -> usize {
-    terminal_size::terminal_size_of(std::io::stdout()).map_or(80, |(width, _)| usize::from(width.0))
-}
-
 /// A whole number with thousands separators: `124,439,808`.
-pub(crate) fn count(number: usize) -> String {
+pub fn count(number: usize) -> String {
     grouped(number as i128)
 }
 
 /// A number with commas between groups of digits.
-pub(crate) fn grouped(number: i128) -> String {
+pub fn grouped(number: i128) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = if number < 0 { "-".to_owned() } else { String::new() };
     for (index, digit) in digits.chars().enumerate() {
@@ -101,12 +96,12 @@ pub(crate) fn grouped(number: i128) -> String {
 }
 
 /// A count and its noun: `1 loop`, `2 loops`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
+pub fn counted(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// A number of bytes with three digits and a unit: `474 MiB`.
-pub(crate) fn size(bytes: usize) -> String {
+pub fn size(bytes: usize) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
     for next in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
@@ -128,7 +123,7 @@ pub(crate) fn size(bytes: usize) -> String {
 }
 
 /// A number of seconds with three digits and a unit: `12.5 ms`.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
         seconds if seconds <= 0.0 => return "0 s".to_owned(),
         seconds if seconds < 0.9995e-3 => (seconds * 1e6, "µs"),
@@ -146,7 +141,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 }
 
 /// A number of floating-point operations with three digits and a unit: `2.71 TFLOP`.
-pub(crate) fn flops(operations: f64) -> String {
+pub fn flops(operations: f64) -> String {
     let units = ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP"];
     let (mut value, mut unit) = (operations, 0);
     while value >= 999.5 && unit + 1 < units.len() {
@@ -164,12 +159,12 @@ pub(crate) fn flops(operations: f64) -> String {
 }
 
 /// A part of a whole: `12.5%`.
-pub(crate) fn share(part: f64, whole: f64) -> String {
+pub fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.1}%", 100.0 * part / whole) } else { String::new() }
 }
 
 /// Words in lines no longer than `width`, where words allow.
-pub(crate) fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> String {
+pub fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> String {
     let mut text = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;
@@ -188,8 +183,8 @@ pub(crate) fn paragraph(words: &str, first: &str, rest: &str, width: usize) -> S
     text + &line + "\n"
 }
 
-/// A bar of at most [`BAR`] cells for `number` of `most`, padded to that width.
-pub(crate) fn bar(number: usize, most: usize) -> String {
+/// A bar of at most twenty cells for `number` of `most`, padded to that width.
+pub fn bar(number: usize, most: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (number as f64 / most.max(1) as f64 * (BAR * 8) as f64).round() as usize;
     let text = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];

@@ -1,8 +1,24 @@
-//! Names of many values in few lines: what differs in a number or a word only is told once.
+//! Names of values: one for each, and many in few lines, where what differs in a number or a word only is told once.
+
+use std::collections::BTreeSet;
+
+/// A name for every value: its own if all have one of their own, and `kind.number` otherwise.
+pub fn names<'a>(kind: &str, own: impl ExactSizeIterator<Item = &'a str> + Clone) -> Vec<String> {
+    let distinct: BTreeSet<&str> = own.clone().filter(|name| !name.is_empty()).collect();
+    if distinct.len() == own.len() {
+        return own.map(str::to_owned).collect();
+    }
+    (0..own.len()).map(|index| numbered(kind, index)).collect()
+}
+
+/// The name of a value by its place: `argument.0`, `result.0`.
+pub fn numbered(kind: &str, index: usize) -> String {
+    format!("{kind}.{index}")
+}
 
 /// A name with the numbers of its parts as `*`: `params.layers.*.attn.out`. Parts are set apart by `.`
 /// or `/`, and a number may follow `_`.
-pub(crate) fn collapse(name: &str) -> String {
+pub fn collapse(name: &str) -> String {
     let mut collapsed = String::new();
     for part in name.split_inclusive(['.', '/', '_']) {
         let end = part.trim_end_matches(['.', '/', '_']);
@@ -14,7 +30,7 @@ pub(crate) fn collapse(name: &str) -> String {
 }
 
 /// A text with its literals, which stand in backticks, collapsed.
-pub(crate) fn collapse_literals(text: &str) -> String {
+pub fn collapse_literals(text: &str) -> String {
     let parts: Vec<String> = text
         .split('`')
         .enumerate()
@@ -25,15 +41,15 @@ pub(crate) fn collapse_literals(text: &str) -> String {
 
 /// Values that differ in nothing but their names.
 #[derive(Clone, Debug)]
-pub(crate) struct Alike<T> {
-    pub(crate) name: String,
-    pub(crate) what: T,
-    pub(crate) count: usize,
+pub struct Alike<T> {
+    pub name: String,
+    pub what: T,
+    pub count: usize,
 }
 
 /// Puts names of like things together, in the order of the first of each: numbers become `*`, and
 /// words that differ in one place become `{one,other}`.
-pub(crate) fn group<T: PartialEq>(named: impl IntoIterator<Item = (String, T)>) -> Vec<Alike<T>> {
+pub fn group<T: PartialEq>(named: impl IntoIterator<Item = (String, T)>) -> Vec<Alike<T>> {
     let mut groups: Vec<Group<T>> = Vec::new();
     for (name, what) in named {
         let parts: Vec<Vec<String>> = collapse(&name).split('.').map(|part| vec![part.to_owned()]).collect();

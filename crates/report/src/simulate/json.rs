@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Summary;
 
 impl Summary<'_> {
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let (simulation, pipeline) = (self.simulation, &self.step.prepared.pipeline);
         let (timeline, memory) = (&simulation.timeline, simulation.memory());
         let mut object = json!({

@@ -14,22 +14,22 @@ use super::file::{
 use super::fingerprint::Fingerprint;
 use super::ranges::{fold, fold_names};
 use super::text::{keeping_name, phase_name};
+use crate::names::names;
 use crate::place::{op_name, op_place, position};
-use crate::tensors::names;
 
 /// What a plan was made for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Setting<'s> {
-    pub(crate) model: &'s str,
-    pub(crate) settings: &'s [String],
-    pub(crate) program: &'s Program,
+pub struct Setting<'s> {
+    pub model: &'s str,
+    pub settings: &'s [String],
+    pub program: &'s Program,
     /// With all of its memory.
-    pub(crate) cluster: &'s Cluster,
-    pub(crate) engine: &'s str,
-    pub(crate) memory_limit: u64,
+    pub cluster: &'s Cluster,
+    pub engine: &'s str,
+    pub memory_limit: u64,
 }
 
-pub(crate) fn plan_file(setting: &Setting<'_>, plan: &Plan, mfu: f64) -> PlanFile {
+pub fn plan_file(setting: &Setting<'_>, plan: &Plan, mfu: f64) -> PlanFile {
     let (program, recipe) = (setting.program, &plan.recipe);
     let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
     PlanFile {
@@ -66,7 +66,7 @@ fn model_part(setting: &Setting<'_>) -> ModelPart {
     }
 }
 
-pub(crate) fn cluster_part(cluster: &Cluster) -> ClusterPart {
+pub(super) fn cluster_part(cluster: &Cluster) -> ClusterPart {
     let nodes = cluster.nodes.iter().map(|nodes| NodesPart {
         count: nodes.count,
         devices: nodes.devices,

@@ -1,11 +1,9 @@
 //! From the file of a plan to what it says about a model.
 
-use std::path::Path;
-
 use meshwright::cluster::{Cluster, parse_file};
 use meshwright::lower::Movement;
 use meshwright::plan::{Again, OpRecipe, Recipe};
-use meshwright::program::{OpId, Program, ValueId, expand_batch_norm};
+use meshwright::program::{OpId, Program, ValueId};
 use meshwright::shard::{FactorId, Mesh, Sharding, factor_name};
 use meshwright::simulate::{Engine, Runner, engine, movement_seconds};
 use meshwright::tactics::Partitioned;
@@ -14,40 +12,32 @@ use super::file::{NodesPart, PlanFile};
 use super::fingerprint::differences;
 use super::ranges::unfold;
 use super::write::cluster_part;
-use crate::error::Error;
-use crate::model::{self, Model, ModelArguments};
+use crate::problem::Problem;
 
 /// A plan and the model that it is for.
 #[derive(Debug)]
-pub(crate) struct AppliedPlan {
+pub struct AppliedPlan {
     /// The name of the file.
     name: String,
     file: PlanFile,
-    pub(crate) recipe: Recipe,
+    pub recipe: Recipe,
     /// What the plan was made for, as far as that was told.
     cluster: Cluster,
     engine: &'static Engine,
 }
 
-/// The model as it is planned: loops written out, since layers alike are found in the body.
-pub(crate) fn planned_model(arguments: &ModelArguments) -> Result<Model, Error> {
-    let mut model = model::load_one(arguments)?;
-    let unrolled = model.program.unroll().map_err(Error::new)?;
-    model.program = expand_batch_norm(&unrolled).into_owned();
-    Ok(model)
-}
-
 impl AppliedPlan {
-    /// Reads a plan and holds it against a model. One that is for another program is refused.
-    pub(crate) fn load(path: &Path, program: &Program) -> Result<AppliedPlan, Error> {
-        let file = PlanFile::read(path)?;
-        let name = path.display().to_string();
+    /// Holds the plan of a file against a program as it is planned. One that is for another is refused.
+    pub fn new(name: &str, file: PlanFile, program: &Program) -> Result<AppliedPlan, Problem> {
+        let name = name.to_owned();
         let told = differences(&file.model, &file.arguments, program);
         if !told.is_empty() {
             let message = format!("`{name}` is a plan for another program: {}", told.join("; "));
-            return Err(Error::new(message).hint(format!("plan again, or give the model as it was: {}", given(&file))));
+            return Err(
+                Problem::new(message).hint(format!("plan again, or give the model as it was: {}", given(&file)))
+            );
         }
-        let wrong = |reason: String| Error::new(format!("cannot use the plan `{name}`: {reason}"));
+        let wrong = |reason: String| Problem::new(format!("cannot use the plan `{name}`: {reason}"));
         let recipe = recipe(&file, program).map_err(wrong)?;
         let text = file.cluster.file.join("\n");
         let cluster = parse_file(&text).map_err(|error| wrong(format!("its cluster: {}", error.message)))?;
@@ -57,51 +47,51 @@ impl AppliedPlan {
 
     /// Lowers the program as the plan says, with the prices of the cluster that it was made for, so that it comes out
     /// the same wherever that is done.
-    pub(crate) fn partition(&self, program: &Program) -> Result<Partitioned, String> {
+    pub fn partition(&self, program: &Program) -> Result<Partitioned, String> {
         let runner = Runner { cluster: &self.cluster, device: self.cluster.device(0), engine: self.engine };
         let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
         self.recipe.partition(program, &price)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// What the plan was made for.
+    pub fn file(&self) -> &PlanFile {
+        &self.file
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub fn engine(&self) -> &'static Engine {
+        self.engine
+    }
+
     /// Refuses other devices than the plan is for. Gives what there is to say otherwise.
-    pub(crate) fn check_cluster(&self, cluster: &Cluster) -> Result<Option<String>, Error> {
+    pub fn check_cluster(&self, cluster: &Cluster) -> Result<Option<String>, String> {
         let (planned, given) = (&self.file.cluster, cluster_part(cluster));
         let shape = |nodes: &NodesPart| format!("{}x{}x{}", nodes.count, nodes.devices, nodes.device);
         let shapes = |nodes: &[NodesPart]| nodes.iter().map(shape).collect::<Vec<_>>().join(" and ");
         let (wanted, found) = (shapes(&planned.nodes), shapes(&given.nodes));
         if wanted != found {
-            let message = format!("`{}` is a plan for `{}`: {wanted}, not {found}", self.name, planned.name);
-            return Err(Error::new(message).hint(format!("plan again, or give `--cluster {}`", planned.name)));
+            return Err(format!("`{}` is a plan for `{}`: {wanted}, not {found}", self.name, planned.name));
         }
         let is_same = planned.file.iter().skip(1).eq(given.file.iter().skip(1));
         Ok((!is_same).then(|| format!("`{}` has other numbers than the cluster of the plan", given.name)))
     }
-
-    /// Refuses another engine than the plan is for.
-    pub(crate) fn check_engine(&self, given: Option<&Engine>) -> Result<&'static Engine, Error> {
-        match given.filter(|given| given.name != self.engine.name) {
-            Some(given) => {
-                let message =
-                    format!("`{}` is a plan for the engine `{}`, not `{}`", self.name, self.engine.name, given.name);
-                Err(Error::new(message).hint("plan again, or leave `--engine` out"))
-            }
-            None => Ok(self.engine),
-        }
-    }
 }
 
 /// The model as it was given.
-pub(crate) fn given(file: &PlanFile) -> String {
+pub fn given(file: &PlanFile) -> String {
     let settings: Vec<String> = file.model.settings.iter().map(|setting| format!(" --set {setting}")).collect();
     format!("`{}{}`", file.model.name, settings.concat())
 }
 
 /// What a file says about a program, which checks it when it is lowered.
-pub(crate) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, String> {
+pub(super) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, String> {
     let mesh = if file.mesh.is_empty() { Mesh::new(Vec::new())? } else { Mesh::parse(&file.mesh)? };
     let (ops, values) = (program.ops.len() as u32, program.values.len() as u32);
     let lies = |text: &String| Sharding::parse(text, &mesh);

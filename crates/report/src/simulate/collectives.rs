@@ -9,20 +9,20 @@ use crate::place::op_place;
 
 /// Collectives of one kind at like places of the model, on the stage where they take longest.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kind {
-    pub(super) name: &'static str,
-    pub(super) place: String,
-    pub(super) devices: usize,
-    pub(super) stage: usize,
-    pub(super) runs: usize,
+pub struct Kind {
+    pub name: &'static str,
+    pub place: String,
+    pub devices: usize,
+    pub stage: usize,
+    pub runs: usize,
     /// Of all runs.
-    pub(super) bytes: usize,
-    pub(super) seconds: f64,
+    pub bytes: usize,
+    pub seconds: f64,
 }
 
 impl Summary<'_> {
     /// The dearest first.
-    pub(super) fn collectives(&self) -> Vec<Kind> {
+    pub fn collectives(&self) -> Vec<Kind> {
         let (prepared, simulation) = (&self.step.prepared, self.simulation);
         let mut kinds: Vec<Kind> = Vec::new();
         for cost in collective_costs(prepared, simulation.cluster, simulation.engine) {

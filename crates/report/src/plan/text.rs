@@ -13,10 +13,8 @@ const ALTERNATIVES: usize = 6;
 const GROUPS: usize = 16;
 
 impl Report<'_> {
-    pub(super) fn to_text(&self, width: usize) -> String {
-        let batches = self.batches.map(|batches| batches.to_text(width) + "\n").unwrap_or_default();
-        batches
-            + &self.simulated.to_text(width)
+    pub fn to_text(&self, width: usize) -> String {
+        self.simulated.to_text(width)
             + "\n"
             + &self.groups(width)
             + "\n"
@@ -86,7 +84,7 @@ struct Group {
     seconds: f64,
 }
 
-pub(super) fn phase_name(phase: Phase) -> &'static str {
+pub fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Forward => "forward",
         Phase::Backward => "backward",

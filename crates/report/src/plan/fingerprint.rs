@@ -3,20 +3,20 @@
 use meshwright::program::{Id, Program};
 
 use super::file::{ArgumentPart, ModelPart};
+use crate::names::names;
 use crate::place::{module_of, op_name};
 use crate::table::{count, counted};
-use crate::tensors::names;
 
 /// What tells programs apart: their texts, without where ops came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
-    pub(crate) whole: String,
+pub(super) struct Fingerprint {
+    pub(super) whole: String,
     /// Four digits of every op of the body.
-    pub(crate) ops: Vec<String>,
+    pub(super) ops: Vec<String>,
 }
 
 impl Fingerprint {
-    pub(crate) fn new(program: &Program) -> Fingerprint {
+    pub(super) fn new(program: &Program) -> Fingerprint {
         let text = program.to_string();
         let arguments = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
         let (mut ops, mut own): (Vec<u64>, usize) = (Vec::new(), 0);
@@ -81,7 +81,7 @@ const START: u64 = 0xcbf2_9ce4_8422_2325;
 const TOLD: usize = 3;
 
 /// What is different in a program from the one that was planned; nothing where it is the same.
-pub(crate) fn differences(model: &ModelPart, arguments: &[ArgumentPart], program: &Program) -> Vec<String> {
+pub(super) fn differences(model: &ModelPart, arguments: &[ArgumentPart], program: &Program) -> Vec<String> {
     let found = Fingerprint::new(program);
     if found.whole == model.fingerprint {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! Many numbers, and many names, in few words.
 
 /// Numbers in order, as `3,7-9`.
-pub(crate) fn fold(numbers: impl IntoIterator<Item = u32>) -> String {
+pub(super) fn fold(numbers: impl IntoIterator<Item = u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {
@@ -17,7 +17,7 @@ pub(crate) fn fold(numbers: impl IntoIterator<Item = u32>) -> String {
 }
 
 /// Numbers that [`fold`] wrote, each below `bound`: nobody can ask for more of them than there are.
-pub(crate) fn unfold(text: &str, bound: u32) -> Result<Vec<u32>, String> {
+pub(super) fn unfold(text: &str, bound: u32) -> Result<Vec<u32>, String> {
     let mut numbers = Vec::new();
     for range in text.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -32,7 +32,7 @@ pub(crate) fn unfold(text: &str, bound: u32) -> Result<Vec<u32>, String> {
 }
 
 /// Names that differ in their last number told once: `layers.{0-31}.mlp.up`.
-pub(crate) fn fold_names(names: impl IntoIterator<Item = String>) -> Vec<String> {
+pub fn fold_names(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<((String, String), Vec<u32>)> = Vec::new();
     for name in names {
         let (key, number) = split(&name);
@@ -58,7 +58,7 @@ pub(crate) fn fold_names(names: impl IntoIterator<Item = String>) -> Vec<String>
 }
 
 /// The names that [`fold_names`] told in one.
-pub(crate) fn unfold_name(name: &str) -> Vec<String> {
+pub fn unfold_name(name: &str) -> Vec<String> {
     let parts = name.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     let numbers = parts.and_then(|(_, (numbers, _))| unfold(numbers, MOST_NUMBER).ok());
     match (parts, numbers) {

@@ -12,7 +12,7 @@ const PICTURES: usize = 60;
 const COLLECTIVES: usize = 5;
 
 impl Summary<'_> {
-    pub(crate) fn to_text(&self, width: usize) -> String {
+    pub fn to_text(&self, width: usize) -> String {
         let first = self.verdict() + &paragraph(&self.setting(), "", "  ", width) + &self.speed();
         first
             + &[self.time(width), self.memory(width), self.stages(width)].concat()
@@ -153,6 +153,6 @@ fn picture(part: f64, whole: f64, width: usize) -> String {
 }
 
 /// A number a second: whole where it is large.
-pub(crate) fn rate(number: f64) -> String {
+pub fn rate(number: f64) -> String {
     if number >= 99.95 { count(number.round() as usize) } else { format!("{number:.1}") }
 }

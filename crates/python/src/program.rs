@@ -1,0 +1,227 @@
+//! Programs as Python sees them: read from text, planned, held against plans.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use meshwright::cluster::{Cluster, ClusterError, parse, parse_bytes, parse_file};
+use meshwright::import::{Diagnostic, Severity, import};
+use meshwright::plan::{Refusal, Request, Told, plan};
+use meshwright::program::Program as Parsed;
+use meshwright::shard::Mesh;
+use meshwright::simulate::{Engine, engine};
+use meshwright::tactics::{Action, Auto, Tactic, parse as parse_tactics};
+use meshwright_report::diagnostics::Module;
+use meshwright_report::names::names;
+use meshwright_report::plan::{AppliedPlan, PlanFile, check_whole, planned_program, refusal_text};
+use meshwright_report::problem::Problem;
+use pyo3::prelude::*;
+
+use crate::error::{diagnosed, does_not_fit, refuse};
+use crate::plan::Plan;
+use crate::work::interruptible;
+
+/// A step as it is planned.
+#[pyclass(frozen, module = "meshwright")]
+pub(crate) struct Program {
+    name: String,
+    program: Arc<Parsed>,
+    #[pyo3(get)]
+    warnings: Vec<String>,
+}
+
+#[pymethods]
+impl Program {
+    /// Reads the text of a StableHLO module in generic or pretty form.
+    #[new]
+    #[pyo3(signature = (text, name = "step"))]
+    fn new(py: Python<'_>, text: String, name: &str) -> PyResult<Program> {
+        let owned = name.to_owned();
+        let read = interruptible(py, move || read(&owned, text))?;
+        let (program, warnings) = read.map_err(|problem| refuse(&problem))?;
+        Ok(Program { name: name.to_owned(), program: Arc::new(program), warnings })
+    }
+
+    /// The fastest way found to run it on a cluster that fits the memory.
+    #[pyo3(signature = (cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, engine = "xla"))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        cluster: &str,
+        memory: Option<&str>,
+        mesh: Option<&str>,
+        tactics: Option<&str>,
+        microbatches: Option<usize>,
+        engine: &str,
+    ) -> PyResult<Plan> {
+        let words = Words { cluster, memory, mesh, tactics, microbatches, engine };
+        let asked = Asked::new(&self.name, &words).map_err(|problem| refuse(&problem))?;
+        let program = Arc::clone(&self.program);
+        interruptible(py, move || asked.plan(&program))?.map_err(|refused| match refused {
+            Refused::Unplannable(problem) => refuse(&problem),
+            Refused::TooLarge(problem) => does_not_fit(&problem),
+        })
+    }
+
+    /// The plan of a file, by its text. One for another program, or another cluster, is refused.
+    #[pyo3(signature = (text, name, cluster = None))]
+    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<Plan> {
+        let (own_name, program) = (self.name.clone(), Arc::clone(&self.program));
+        let cluster = cluster.map(read_cluster).transpose().map_err(|problem| refuse(&problem))?;
+        let load = move || -> Result<Plan, Problem> {
+            let file = PlanFile::parse(&text).map_err(|problem| Problem {
+                message: format!("cannot read the plan `{name}`: {}", problem.message),
+                ..problem
+            })?;
+            let plan = AppliedPlan::new(&name, file, &program)?;
+            if let Some(cluster) = &cluster {
+                let refuse = |message| Problem::new(message).hint("plan again for these devices");
+                plan.check_cluster(cluster).map_err(refuse)?;
+            }
+            Plan::applied(&own_name, &program, &plan)
+        };
+        interruptible(py, load)?.map_err(|problem| refuse(&problem))
+    }
+
+    /// Names and types of the arguments.
+    #[getter]
+    fn arguments(&self) -> Vec<(String, String)> {
+        let names = names("argument", self.program.arguments.iter().map(|argument| argument.name.as_str()));
+        let types = self.program.body().arguments.iter().map(|&value| self.program.ty(value).to_string());
+        names.into_iter().zip(types).collect()
+    }
+
+    /// Names and types of the results.
+    #[getter]
+    fn results(&self) -> Vec<(String, String)> {
+        let names = names("result", self.program.results.iter().map(|result| result.name.as_str()));
+        let types = self.program.body().results.iter().map(|&value| self.program.ty(value).to_string());
+        names.into_iter().zip(types).collect()
+    }
+}
+
+fn read(name: &str, text: String) -> Result<(Parsed, Vec<String>), Problem> {
+    let text: Arc<str> = text.into();
+    let imported = import(&text);
+    let module = Module { text, first_line: 1 };
+    let of = |severity: Severity| {
+        let diagnostics = imported.diagnostics.iter();
+        diagnostics.filter(|diagnostic| diagnostic.severity == severity).collect::<Vec<&Diagnostic>>()
+    };
+    let errors = of(Severity::Error);
+    let Some(program) = imported.program.as_ref().filter(|_| errors.is_empty()) else {
+        return Err(diagnosed(name, &module, &errors));
+    };
+    check_whole(program)?;
+    let warnings = of(Severity::Warning).iter().map(|diagnostic| diagnostic.message.clone()).collect();
+    Ok((planned_program(program).map_err(Problem::new)?, warnings))
+}
+
+/// What is asked for, in the words of the command.
+struct Words<'w> {
+    cluster: &'w str,
+    memory: Option<&'w str>,
+    mesh: Option<&'w str>,
+    tactics: Option<&'w str>,
+    microbatches: Option<usize>,
+    engine: &'w str,
+}
+
+/// The same understood.
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    pub(crate) engine: &'static Engine,
+    pub(crate) whole_cluster: Cluster,
+    /// With no more memory than may be used.
+    pub(crate) cluster: Cluster,
+    pub(crate) limit_bytes: u64,
+    mesh: Option<Mesh>,
+    tactics: Option<Vec<Tactic>>,
+    microbatches: Option<usize>,
+}
+
+/// Why there is no plan.
+enum Refused {
+    Unplannable(Problem),
+    TooLarge(Problem),
+}
+
+impl Asked {
+    fn new(name: &str, words: &Words<'_>) -> Result<Asked, Problem> {
+        let engine =
+            engine(words.engine).ok_or_else(|| Problem::new(format!("there is no engine `{}`", words.engine)))?;
+        let whole_cluster = read_cluster(words.cluster)?;
+        let tactics = words.tactics.map(read_tactics).transpose()?;
+        let mesh = words.mesh.map(|text| Mesh::parse(text).map_err(|message| Problem::new(format!("mesh: {message}"))));
+        let mut limit_bytes = whole_cluster.memory_bytes() as u64;
+        if let Some(text) = words.memory {
+            let refuse = |(message, hint)| Problem::new(format!("memory: {message}")).hint(hint);
+            limit_bytes = limit_bytes.min(parse_bytes(text).map_err(refuse)? as u64);
+        }
+        let left = tactics.iter().flatten().flat_map(|tactic| &tactic.actions);
+        let left = left.filter_map(|action| if let Action::Auto(auto) = action { auto.memory_bytes } else { None });
+        limit_bytes = left.fold(limit_bytes, u64::min);
+        if words.microbatches == Some(0) {
+            return Err(Problem::new("a step has at least one microbatch"));
+        }
+        let mut cluster = whole_cluster.clone();
+        for nodes in &mut cluster.nodes {
+            nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
+        }
+        let (mesh, microbatches) = (mesh.transpose()?, words.microbatches);
+        Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
+    }
+
+    fn plan(&self, program: &Parsed) -> Result<Plan, Refused> {
+        let started = Instant::now();
+        let all = Auto::default();
+        let told = match &self.tactics {
+            Some(tactics) => Some(Told::new(tactics, &all).map_err(|(number, message)| {
+                Refused::Unplannable(Problem::new(format!("tactic {}: {message}", number + 1)))
+            })?),
+            None => None,
+        };
+        let request = Request {
+            program,
+            cluster: &self.cluster,
+            engine: self.engine,
+            limit_bytes: self.limit_bytes,
+            microbatches: self.microbatches,
+            told,
+            mesh: self.mesh.as_ref(),
+        };
+        let found = plan(&request).map_err(|refusal| match refusal {
+            Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(message)),
+            Refusal::TooLarge(large) => {
+                let hint = "allow more `memory`, give more devices or a smaller batch, or leave `microbatches` open";
+                Refused::TooLarge(Problem::new(refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint))
+            }
+        })?;
+        Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
+    }
+}
+
+/// The name of the device that a cluster is made of, and how many it has.
+#[pyfunction]
+pub(crate) fn cluster_devices(cluster: &str) -> PyResult<(String, usize)> {
+    let cluster = read_cluster(cluster).map_err(|problem| refuse(&problem))?;
+    Ok((cluster.device(0).name.to_string(), cluster.devices()))
+}
+
+/// A cluster by its name; what has lines is a TOML file.
+fn read_cluster(text: &str) -> Result<Cluster, Problem> {
+    if !text.contains('\n') {
+        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem { message, hint });
+    }
+    parse_file(text).map_err(|ClusterError { span, message, hint }| in_text("cluster", text, span, message, hint))
+}
+
+fn read_tactics(text: &str) -> Result<Vec<Tactic>, Problem> {
+    parse_tactics(text).map_err(|error| in_text("tactics", text, error.span, error.message, error.hint))
+}
+
+fn in_text(name: &str, text: &str, span: std::ops::Range<usize>, message: String, hint: Option<String>) -> Problem {
+    let module = Module { text: text.into(), first_line: 1 };
+    let diagnostic = Diagnostic { severity: Severity::Error, span, message, label: String::new(), hint };
+    diagnosed(name, &module, &[&diagnostic])
+}

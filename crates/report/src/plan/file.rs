@@ -1,0 +1,162 @@
+//! Plans as files: `plan.json`, with everything that was decided and what came of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::problem::Problem;
+
+/// The version that is written, and the newest that is read.
+pub(super) const VERSION: u64 = 1;
+
+/// A plan as it is written. `docs/reference/plan.schema.json` says the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanFile {
+    pub meshwright_plan: u64,
+    pub model: ModelPart,
+    pub cluster: ClusterPart,
+    pub engine: String,
+    pub memory_limit: u64,
+    /// Axes of devices.
+    pub mesh: String,
+    pub microbatches: usize,
+    /// Weights are gathered, and gradients reduced, for every microbatch.
+    pub eager: bool,
+    pub results: ResultsPart,
+    pub classes: Vec<ClassPart>,
+    pub arguments: Vec<ArgumentPart>,
+    pub strategies: Vec<StrategyPart>,
+    pub recomputed: Vec<RecomputedPart>,
+}
+
+/// The model as it was given, and how to know its program again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelPart {
+    pub name: String,
+    pub settings: Vec<String>,
+    pub fingerprint: String,
+    /// How many ops the program has, and four digits of each.
+    pub ops: usize,
+    pub op_digests: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterPart {
+    pub name: String,
+    pub nodes: Vec<NodesPart>,
+    /// The lines of a file that says everything about it.
+    pub file: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodesPart {
+    pub count: usize,
+    pub devices: usize,
+    pub device: String,
+    pub memory_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultsPart {
+    pub step_seconds: f64,
+    pub peak_bytes: u64,
+    pub mfu: f64,
+    pub lower_bound_seconds: f64,
+    pub search_gap: f64,
+}
+
+/// What ops alike do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassPart {
+    /// Where they are, such as `layers.{0-31}.mlp.up`.
+    pub scopes: Vec<String>,
+    pub phase: String,
+    /// The kinds of ops that are cut together.
+    pub ops: Vec<String>,
+    /// How often they are there.
+    pub count: usize,
+    pub result: String,
+    pub keeping: String,
+    pub compute_seconds: f64,
+    pub inner_seconds: f64,
+    pub moving_seconds: f64,
+    pub runner_ups: Vec<RunnerUpPart>,
+    pub source: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunnerUpPart {
+    pub result: String,
+    pub keeping: String,
+    pub more_compute_seconds: f64,
+    pub more_moving_seconds: f64,
+    pub over_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArgumentPart {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// What it is for.
+    pub role: String,
+    pub stored: String,
+    pub local_type: String,
+    pub local_bytes: u64,
+    /// The class that decided how it is stored, by number.
+    pub decided_by: Option<usize>,
+}
+
+/// How some ops are cut and what they make lies, by number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrategyPart {
+    /// Factors of the op's rule by name, and what cuts them.
+    pub factors: BTreeMap<String, String>,
+    pub results: Vec<String>,
+    /// Numbers of ops, such as `3,7-9`.
+    pub ops: String,
+}
+
+/// Ops that are made again together, and the values that are read of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecomputedPart {
+    pub ops: String,
+    pub reads: String,
+}
+
+impl PlanFile {
+    /// What is wrong with the text of a plan, and what could be done.
+    pub fn parse(text: &str) -> Result<PlanFile, Problem> {
+        let fail = |error: &serde_json::Error| {
+            let told = error.to_string();
+            let reason = told.split(" at line ").next().unwrap_or(&told).to_owned();
+            Problem::new(format!("line {}, column {}: {reason}", error.line(), error.column()))
+        };
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|error| fail(&error))?;
+        match value.get("meshwright_plan").and_then(serde_json::Value::as_u64) {
+            None => {
+                return Err(Problem::new("it has no version `meshwright_plan`, so it is no plan")
+                    .hint("`meshwright plan MODEL --cluster CLUSTER -o FILE` writes plans"));
+            }
+            Some(version) if version > VERSION => {
+                let message = format!("it is of version {version}, and {VERSION} is the newest that is known here");
+                return Err(Problem::new(message).hint("use the meshwright that wrote it, or plan again"));
+            }
+            Some(_) => {}
+        }
+        serde_json::from_str(text).map_err(|error| fail(&error))
+    }
+
+    /// The text of a plan: the same plan has the same text.
+    pub fn to_text(&self) -> Result<String, String> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| format!("cannot write the plan: {error}"))
+    }
+
+    /// The mesh as people read it, with the axis in time.
+    pub fn whole_mesh(&self) -> String {
+        let time = (self.microbatches > 1).then(|| format!("micro={}@time", self.microbatches));
+        let axes = [Some(self.mesh.clone()).filter(|mesh| !mesh.is_empty()), time];
+        axes.into_iter().flatten().collect::<Vec<_>>().join(",")
+    }
+}

@@ -1,0 +1,19 @@
+//! A step on a cluster: how long it takes, what for, and whether it fits.
+
+mod collectives;
+mod json;
+mod step;
+mod text;
+
+pub use step::{Batch, Simulation, Step, check_devices};
+pub use text::rate;
+
+/// Everything there is to tell.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    pub name: String,
+    pub step: &'a Step,
+    pub simulation: &'a Simulation<'a>,
+    pub notes: Vec<String>,
+    pub seconds: f64,
+}

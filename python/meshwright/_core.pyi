@@ -1,0 +1,99 @@
+"""The compiler, written in Rust. Python's lock is given up while it works, and Ctrl-C is heard."""
+
+from os import PathLike
+
+__version__: str
+
+class Error(Exception):
+    """What Meshwright cannot do, and why; where something can be done about it, a hint says what."""
+
+class DoesNotFit(Error):
+    """No plan was found that fits the memory of the devices."""
+
+class Plan:
+    """A plan: how every device runs a part of a step, and what that comes to."""
+
+    @property
+    def json(self) -> str:
+        """The text of the plan as a file, as `meshwright plan -o` writes it."""
+    @property
+    def summary(self) -> str:
+        """What `meshwright plan` prints; for a plan that was loaded, what `meshwright simulate` does."""
+    @property
+    def stablehlo(self) -> str:
+        """The local program inside of a module of whole values, which XLA compiles and runs."""
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster that it was made for."""
+    @property
+    def engine(self) -> str:
+        """What runs it."""
+    @property
+    def mesh(self) -> list[tuple[str, int]]:
+        """Names and sizes of the axes of devices, in the order of device numbers."""
+    @property
+    def microbatches(self) -> int:
+        """In how many microbatches a step runs."""
+    @property
+    def arguments(self) -> list[list[list[str]]]:
+        """For every argument and dimension, the axes that cut it, the most significant first."""
+    @property
+    def results(self) -> list[list[list[str]]]:
+        """The same for every result."""
+    @property
+    def aliases(self) -> list[tuple[int, int]]:
+        """Numbers of arguments and of the results that take their places."""
+    @property
+    def collectives(self) -> dict[str, int]:
+        """How many collectives of each kind a step runs."""
+    @property
+    def step_seconds(self) -> float:
+        """What a step takes, by the simulation."""
+    @property
+    def peak_bytes(self) -> int:
+        """What a device has in memory when that is most, with what the engine takes for itself."""
+    @property
+    def memory_limit(self) -> int:
+        """The bytes of a device that may be used."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the plan to a file, which `parallelize(plan=…)` and the command read."""
+
+class Program:
+    """A step as it is planned."""
+
+    def __new__(cls, text: str, name: str = "step") -> Program:
+        """Reads the text of a StableHLO module in generic or pretty form."""
+    @property
+    def warnings(self) -> list[str]:
+        """What was understood, but maybe not as it was meant."""
+    @property
+    def arguments(self) -> list[tuple[str, str]]:
+        """Names and types of the arguments."""
+    @property
+    def results(self) -> list[tuple[str, str]]:
+        """Names and types of the results."""
+    def plan(
+        self,
+        cluster: str,
+        *,
+        memory: str | None = None,
+        mesh: str | None = None,
+        tactics: str | None = None,
+        microbatches: int | None = None,
+        engine: str = "xla",
+    ) -> Plan:
+        """The fastest way found to run it on a cluster that fits the memory.
+
+        A cluster is a name such as `4x8xh100`, or the text of a TOML file; tactics are the text of one.
+        """
+    def load(self, text: str, name: str, cluster: str | None = None) -> Plan:
+        """The plan of a file, by its text. One for another program, or another cluster, is refused."""
+
+def cluster_devices(cluster: str) -> tuple[str, int]:
+    """The name of the device that a cluster is made of, and how many it has."""
+
+def device_name(reported: str) -> str | None:
+    """The name in the catalog of a device that an engine reports as `NVIDIA A100-SXM4-80GB` or `TPU v4`."""
+
+def run_command(words: list[str]) -> int:
+    """Runs the command with a command line, whose first word is the name of the program; gives its exit code."""
