@@ -79,7 +79,7 @@ def zero3(axis: str) -> Tactic:
 def auto(
     axes: Iterable[str] | None = None,
     memory: str | None = None,
-    only: Iterable[Literal["microbatches", "remat", "state", "tensor"]] | None = None,
+    only: Iterable[Literal["microbatches", "remat", "split", "state", "tensor"]] | None = None,
 ) -> Tactic:
     """Leaves the rest to planning: with some of the axes only, within some memory, by some means only."""
     limits = {

@@ -25,6 +25,12 @@ fn planned(
 /// Plans under several limits; every plan is run on all devices and compared with the whole step.
 #[track_caller]
 fn check(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches: Option<usize>) {
+    plans(name, settings, cluster, shares, microbatches);
+}
+
+/// Plans without a limit, and with shares of what that takes, each of which computes what the step does.
+#[track_caller]
+fn plans(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches: Option<usize>) -> Vec<Plan> {
     let program = model(name, settings);
     let cluster = parse(cluster).expect("a cluster");
     let arguments = generate_arguments(&program, 1);
@@ -43,16 +49,17 @@ fn check(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches
         }
     }
     assert!(plans.len() > limits.len().div_ceil(2), "{name}: {} plans for {} limits", plans.len(), limits.len());
-    for plan in plans {
+    for plan in &plans {
         let (bound, step_seconds) = (plan.lower_bound_seconds, plan.timeline.step_seconds);
         assert!(0.0 < bound && bound <= step_seconds, "{name}: {step_seconds} s below the bound of {bound} s");
         assert!(plan.search_gap >= 0.0, "{name}: a gap of {}", plan.search_gap);
-        check_recipe(name, &program, &cluster, &plan);
+        check_recipe(name, &program, &cluster, plan);
         let parts = evaluate_partitioned(&plan.local, &arguments, Options { wide: true });
         let parts = parts.unwrap_or_else(|error| panic!("{name} on {}: {error:?}", plan.mesh));
         let difference = difference(&whole, &parts);
         assert!(difference.relative < 1e-9, "{name} on {} with {} bytes: {difference:?}", plan.mesh, plan.peak_bytes);
     }
+    plans
 }
 
 /// The recipe of a plan alone leads to the same program, time and memory.
@@ -88,6 +95,13 @@ fn plans_in_microbatches_compute_what_the_step_does() {
 #[test]
 fn plans_of_one_device_recompute() {
     check("gpt2", "layers=4 hidden=32 heads=2 vocab=64 seq=64 batch=8", "1xa100-80g", &[0.7], None);
+}
+
+#[test]
+fn plans_run_the_largest_values_in_slices() {
+    let small = "layers=2 hidden=16 heads=2 kv_heads=2 ffn=32 vocab=2048 seq=32 batch=2";
+    let plans = plans("llama2-7b", small, "1xa100-80g", &[0.6, 0.45], Some(1));
+    assert!(plans[0].recipe.splits.is_empty() && plans[1..].iter().all(|plan| !plan.recipe.splits.is_empty()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use meshwright::cluster::parse;
 use meshwright::interpret::{Options, Tensor, difference, evaluate, evaluate_partitioned, generate_arguments};
 use meshwright::lower::estimate;
 use meshwright::models::Model;
-use meshwright::plan::{Again, Recipe, Request, check, plan};
+use meshwright::plan::{Again, Recipe, Request, Split, check, plan};
 use meshwright::program::{OpId, Program, ValueId};
 use meshwright::shard::{Mesh, Piece, Pieces, Sharding};
 use meshwright::simulate::{Engine, engine};
@@ -79,6 +79,12 @@ fn recipes_that_do_not_fit_are_refused_with_the_reason() {
     check("to make again", &|recipe| recipe.again[0].ops.push(OpId(1 << 30)));
     check("to make again", &|recipe| recipe.again[0].reads.push(ValueId(1 << 30)));
     check("of the backward pass", &|recipe| recipe.again[0].ops = vec![backward(&program, late)]);
+    let split = |slices: usize, ops: &[OpId]| Split { slices, ops: ops.iter().map(|&op| (op, 0)).collect() };
+    let (first, second) = (good.ops[0].op, good.ops[1].op);
+    check("1 slices are none", &|recipe| recipe.splits = vec![split(1, &[first])]);
+    check("to cut into slices", &|recipe| recipe.splits = vec![split(2, &[OpId(1 << 30)])]);
+    check("twice, or out of order", &|recipe| recipe.splits = vec![split(2, &[second, first])]);
+    check("is not cut into 97 slices", &|recipe| recipe.splits = vec![split(97, &[first])]);
     check("made again twice", &|recipe| {
         let first = recipe.again[0].ops[0];
         recipe.again[0].ops.push(first);
@@ -158,6 +164,51 @@ fn recipes_that_are_changed_at_random_compute_the_same_or_are_refused() {
         assert!(difference.relative < 1e-9, "case {case}: {difference:?}");
     }
     assert!(lowered * 5 > cases, "only {lowered} of {cases} could be lowered");
+}
+
+/// Whichever ops run in slices, together or apart, the step computes the same.
+#[test]
+fn ops_in_slices_compute_the_same() {
+    let program = program();
+    let good = recipe(&program);
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let cases = if std::env::var_os("LONG").is_some() { 1000 } else { 40 };
+    let (mut random, mut looped) = (Random(11), 0);
+    for case in 0..cases {
+        let mut recipe = good.clone();
+        if random.below(2) == 0 {
+            recipe.microbatches = 1;
+        }
+        for _ in 0..1 + random.below(2) {
+            slice_at_random(&program, &mut recipe, &mut random);
+        }
+        let (local, _) = recipe.lower(&program, &estimate).unwrap_or_else(|error| panic!("case {case}: {error}"));
+        looped += usize::from(!recipe.splits.is_empty());
+        let parts: Vec<Tensor> = evaluate_partitioned(&local, &arguments, Options { wide: true })
+            .unwrap_or_else(|error| panic!("case {case}: {error:?}"));
+        let difference = difference(&whole, &parts);
+        assert!(difference.relative < 1e-9, "case {case}: {difference:?}");
+    }
+    assert!(looped * 2 > cases, "only {looped} of {cases} have slices");
+}
+
+/// Adds ops in slices, one by one, as long as they can be lowered.
+fn slice_at_random(program: &Program, recipe: &mut Recipe, random: &mut Random) {
+    recipe.splits.push(Split { slices: 2, ops: Vec::new() });
+    let first = random.below(recipe.ops.len());
+    let stride = 1 + random.below(20);
+    for index in (first..recipe.ops.len()).step_by(stride).take(1 + random.below(8)) {
+        let op = recipe.ops[index].op;
+        let before = recipe.splits.clone();
+        if let Some(split) = recipe.splits.last_mut() {
+            split.ops.push((op, random.below(4) as u16));
+        }
+        if recipe.lower(program, &estimate).is_err() {
+            recipe.splits = before;
+        }
+    }
+    recipe.splits.pop_if(|split| split.ops.is_empty());
 }
 
 /// Changes one thing.

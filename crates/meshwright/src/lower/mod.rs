@@ -10,6 +10,7 @@ mod operand;
 mod ops;
 mod piece;
 mod reshard;
+mod slices;
 mod stablehlo;
 mod steps;
 mod temporal;

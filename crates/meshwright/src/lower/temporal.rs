@@ -73,6 +73,9 @@ impl Emitter<'_, '_, '_> {
     pub(super) fn axis_to_enter(&self, ops: &[OpId]) -> Option<usize> {
         let temporal = (0..self.mesh.axes.len()).filter(|&axis| self.mesh.axes[axis].temporal);
         temporal.filter(|axis| !self.entered.contains(axis)).find(|&axis| {
+            if self.is_sliced(axis) {
+                return ops.iter().any(|&op| self.works_on_tiles(op, axis));
+            }
             let tiled: Vec<OpId> = ops.iter().copied().filter(|&op| self.is_tiled(op, axis)).collect();
             // Where all of it is inside of one loop, the axis is entered there.
             tiled.len() > 1 || tiled.first().is_some_and(|&op| self.works_on_tiles(op, axis))
@@ -87,7 +90,7 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// Whether an op itself is cut by an axis.
-    fn works_on_tiles(&self, op: OpId, axis: usize) -> bool {
+    pub(super) fn works_on_tiles(&self, op: OpId, axis: usize) -> bool {
         let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
         let operation = &self.old.ops[op];
         if is_tie(&operation.op) {
@@ -103,6 +106,9 @@ impl Emitter<'_, '_, '_> {
 
     /// Writes ops of a region that an axis cuts.
     pub(super) fn ops_in_time(&mut self, axis: usize, ops: &[OpId]) -> Result<(), String> {
+        if self.is_sliced(axis) {
+            return self.ops_in_slices(axis, ops);
+        }
         let levels = Levels::find(self, axis, ops);
         self.entered.push(axis);
         for level in 0..levels.count {
@@ -122,7 +128,7 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// Values that ops in a loop make and others read.
-    fn leaving(&mut self, inside: &[OpId]) -> Vec<ValueId> {
+    pub(super) fn leaving(&mut self, inside: &[OpId]) -> Vec<ValueId> {
         if self.readers.is_none() {
             self.readers = Some(self.find_readers());
         }
@@ -173,15 +179,17 @@ impl Emitter<'_, '_, '_> {
         }
     }
 
-    fn time_loop(&mut self, axis: usize, ops: &[OpId], leaving: &[ValueId]) -> Result<(), String> {
+    pub(super) fn time_loop(&mut self, axis: usize, ops: &[OpId], leaving: &[ValueId]) -> Result<(), String> {
         let counter_type = Type::scalar(DType::I32);
         let body = self.open();
         let counter = self.new.add_region_argument(body, counter_type.clone());
         self.set_counter(axis, counter);
         // Where there is no other loop inside, what leaves this one does so as soon as it is made: sums would be there
         // until the end of the trip. Those that are reduced in it are added up at its end, so that nothing waits.
-        let runs = if self.axis_to_enter(ops).is_some() { vec![ops] } else { ops.chunks(1).collect() };
-        let (mut made, mut reduced) = (leaving, Vec::new());
+        let runs = self.one_by_one(ops).unwrap_or_else(|| vec![ops.to_vec()]);
+        let mut leaves: FxHashMap<OpId, Vec<ValueId>> = FxHashMap::default();
+        leaving.iter().for_each(|&value| leaves.entry(self.maker(value)).or_default().push(value));
+        let mut reduced = Vec::new();
         let (mut left, mut yields, mut outside) = (Vec::new(), Vec::new(), Vec::new());
         let mut leave = |emitter: &mut Self, value: ValueId| -> Result<(), String> {
             let (carried, result) = emitter.leave(axis, body, value)?;
@@ -191,11 +199,8 @@ impl Emitter<'_, '_, '_> {
             Ok(())
         };
         for run in runs {
-            self.ops(run)?;
-            let count = made.iter().take_while(|&&value| run.contains(&self.maker(value))).count();
-            let (now, later) = made.split_at(count);
-            made = later;
-            for &value in now {
+            self.ops(&run)?;
+            for value in run.iter().filter_map(|op| leaves.remove(op)).flatten() {
                 if self.reduce_in_loop(axis, value)? {
                     reduced.push(value);
                 } else {
@@ -482,7 +487,7 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// Whether a value is needed as it is made, as far as an axis is concerned.
-    fn is_same_on(&self, axis: usize, maker: OpId, value: ValueId, wanted: &Sharding) -> bool {
+    pub(super) fn is_same_on(&self, axis: usize, maker: OpId, value: ValueId, wanted: &Sharding) -> bool {
         let Some(index) = self.old.ops[maker].results.iter().position(|&result| result == value) else { return false };
         self.are_alike_on(axis, &self.layout.produced(maker)[index], wanted)
     }

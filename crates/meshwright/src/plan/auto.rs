@@ -21,7 +21,7 @@ pub(crate) fn lay_out_cheapest(
     let mut ground = Ground::new(layout.on(Mesh::default()), costs, Some(told))?;
     // The program is what it is from here on.
     ground.may_recompute = false;
-    let frame = Frame { mesh: layout.mesh.clone(), microbatches: 1, is_eager: false, runs: 1 };
+    let frame = Frame { mesh: layout.mesh.clone(), microbatches: 1, is_eager: false, runs: 1, is_sliced: false };
     let sketch = Sketch::new(&ground, frame)?;
     let limit_bytes = told.auto.memory_bytes.unwrap_or(u64::MAX / 4);
     let Some(labelled) = sketch.label(limit_bytes, Exposure(1.0), None, Effort::Much) else {

@@ -30,7 +30,7 @@ impl Parts<'_> {
 
     /// Bytes of the same.
     pub(super) fn bytes(&self, value: ValueId, place: Place) -> u64 {
-        (self.tile(value).bytes() as u64).div_ceil(self.count(value, place) as u64)
+        (self.tile(value).bytes() as u64).div_ceil(self.count(value, place) as u64 * self.time.slices(value))
     }
 
     /// Whether a device can bring what it has of a value to another place within a trip.

@@ -53,6 +53,7 @@ impl Chosen<'_> {
             arguments: program.body().arguments.iter().map(argument).collect(),
             ops,
             again: self.again(program, buffers),
+            splits: Vec::new(),
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Recipe {
     pub ops: Vec<OpRecipe>,
     /// What is made again for the backward pass, each group at once.
     pub again: Vec<Again>,
+    /// What runs in slices.
+    pub splits: Vec<Split>,
 }
 
 /// How an op runs.
@@ -50,24 +52,40 @@ pub struct Again {
     pub reads: Vec<ValueId>,
 }
 
+/// Ops that run in slices, one after the other, so that less is in memory at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Split {
+    pub slices: usize,
+    /// In program order, each with the factor of its rule that is cut.
+    pub ops: Vec<(OpId, FactorId)>,
+}
+
+/// What a recipe comes to.
+pub(super) struct Lowered {
+    pub(super) local: LocalProgram,
+    /// What the arguments are for.
+    pub(super) classes: Vec<ArgumentClass>,
+    /// The program that was lowered, where it is another than the one planned.
+    pub(super) rewritten: Option<Rewritten>,
+}
+
 impl Recipe {
     /// The program that every device runs, and what its arguments are for. A recipe that does not fit the program is
     /// refused with the reason.
     pub fn lower(&self, program: &Program, price: Price<'_>) -> Result<(LocalProgram, Vec<ArgumentClass>), String> {
-        self.lower_on(&Layout::new(program, Mesh::default()), price)
+        let Lowered { local, classes, .. } = self.lower_on(&Layout::new(program, Mesh::default()), price)?;
+        Ok((local, classes))
     }
 
     /// The same for a program that lies on no mesh yet.
-    pub(super) fn lower_on(
-        &self,
-        base: &Layout<'_>,
-        price: Price<'_>,
-    ) -> Result<(LocalProgram, Vec<ArgumentClass>), String> {
+    pub(super) fn lower_on(&self, base: &Layout<'_>, price: Price<'_>) -> Result<Lowered, String> {
         let mesh = self.check(base.program, &base.anatomy)?;
         let rewritten = self.rewrite(base);
         let layout = self.lay_out(base, rewritten.as_ref(), mesh)?;
         let (_, local) = lower_layout(&layout, price)?;
-        Ok((local, layout.anatomy.classes.clone()))
+        let classes = layout.anatomy.classes.clone();
+        drop(layout);
+        Ok(Lowered { local, classes, rewritten })
     }
 
     /// The same as what tactics come to, with the reasons of all reshards.
@@ -86,12 +104,18 @@ impl Recipe {
         Ok(Partitioned { program, anatomy, local, feedback, conflicts: Vec::new(), explanations })
     }
 
-    /// The mesh with the axis of microbatches, where there is one.
+    /// The mesh with the axes in time: of microbatches, where there are any, and of slices.
     pub fn full_mesh(&self) -> Result<Mesh, String> {
         let mut axes = self.mesh.axes.clone();
         if self.microbatches > 1 {
             axes.push(Axis { name: MICROBATCHES.to_owned(), size: self.microbatches, temporal: true });
         }
+        let slices = |(number, split): (usize, &Split)| Axis {
+            name: format!("{SLICES}{number}"),
+            size: split.slices,
+            temporal: true,
+        };
+        axes.extend(self.splits.iter().enumerate().map(slices));
         Mesh::new(axes)
     }
 
@@ -128,16 +152,20 @@ impl Recipe {
             Some(rewritten) => Layout::new(&rewritten.program, mesh),
             None => base.on(mesh),
         };
-        self.lay_on(&mut layout, &|op| rewritten.map_or(Some(op), |rewritten| rewritten.origins[op.index()]))?;
+        let origin = |op: OpId| rewritten.map_or(Some(op), |rewritten| rewritten.origins[op.index()]);
+        self.lay_on(&mut layout, &origin)?;
         if self.microbatches > 1 {
             let mesh = &layout.mesh;
             let spatial: PieceSet = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
-            let time = mesh.axes.len() - 1;
             freeze(&mut layout, spatial);
-            crate::tactics::cut_batch(&mut layout, time)?;
+            crate::tactics::cut_batch(&mut layout, self.mesh.axes.len())?;
             if self.is_eager {
                 layout.eager = spatial;
             }
+        }
+        let first = layout.mesh.axes.len() - self.splits.len();
+        for (number, split) in self.splits.iter().enumerate() {
+            split.lay_on(&mut layout, first + number, &origin)?;
         }
         Ok(layout)
     }
@@ -199,6 +227,7 @@ impl Recipe {
             recipe.check(program, &self.mesh)?;
         }
         self.check_again(program, anatomy, is_there)?;
+        self.check_splits(is_there)?;
         self.full_mesh()
     }
 
@@ -209,6 +238,23 @@ impl Recipe {
         let batch = batch(program, &anatomy.classes);
         if self.microbatches == 0 || !batch.is_multiple_of(self.microbatches) {
             return Err(format!("a batch of {batch} is not cut into {} microbatches", self.microbatches));
+        }
+        Ok(())
+    }
+
+    fn check_splits(&self, is_there: impl Fn(OpId) -> bool) -> Result<(), String> {
+        for split in &self.splits {
+            if split.slices < 2 {
+                return Err(format!("{} slices are none", split.slices));
+            }
+            for (index, &(op, _)) in split.ops.iter().enumerate() {
+                if !is_there(op) {
+                    return Err(format!("there is no {op} to cut into slices in the program"));
+                }
+                if index > 0 && split.ops[index - 1].0 >= op {
+                    return Err(format!("{op} is cut into slices twice, or out of order"));
+                }
+            }
         }
         Ok(())
     }
@@ -234,11 +280,55 @@ impl Recipe {
     }
 }
 
+/// The name of the axes in time that slices lie along, before their number.
+const SLICES: &str = "slices";
+
+impl Split {
+    /// Whether an op is cut into slices.
+    pub(super) fn has(&self, op: OpId) -> bool {
+        self.ops.binary_search_by_key(&op, |&(other, _)| other).is_ok()
+    }
+
+    /// Cuts ops into slices along an axis, after all else.
+    fn lay_on(
+        &self,
+        layout: &mut Layout<'_>,
+        axis: usize,
+        origin: &dyn Fn(OpId) -> Option<OpId>,
+    ) -> Result<(), String> {
+        let program = layout.program;
+        let Some(&piece) = layout.mesh.pieces(axis).first() else { return Ok(()) };
+        layout.sliced.insert(piece);
+        for op in program.ops.ids() {
+            let found = origin(op).map(|origin| self.ops.binary_search_by_key(&origin, |&(op, _)| op));
+            let Some(Ok(index)) = found else { continue };
+            let factor = self.ops[index].1;
+            let (rule, mut strategy) = (layout.rule(op), layout.strategy(op).clone());
+            let is_there = usize::from(factor) < rule.factors.len();
+            if !is_there || strategy.may_add(rule, &layout.mesh, factor, piece).is_err() {
+                let name = factor_name(usize::from(factor));
+                let slices = self.slices;
+                return Err(format!("factor `{name}` of {op} is not cut into {slices} slices; its rule is `{rule}`"));
+            }
+            strategy.factors[usize::from(factor)].push(piece);
+            layout.set_strategy(op, strategy);
+            for (&value, made) in program.ops[op].results.iter().zip(layout.produced(op)) {
+                if let Some(dim) = made.dims.iter().position(|pieces| pieces.contains(&piece)) {
+                    let mut lies = layout.sharding(value).clone();
+                    lies.dims[dim].push(piece);
+                    layout.set_sharding(value, &lies);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A program in which something is made again.
-struct Rewritten {
-    program: Program,
+pub(super) struct Rewritten {
+    pub(super) program: Program,
     /// The op of the program planned that each op is.
-    origins: Vec<Option<OpId>>,
+    pub(super) origins: Vec<Option<OpId>>,
 }
 
 impl OpRecipe {

@@ -14,13 +14,14 @@ use super::least::least;
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
-use super::space::Space;
+use super::space::{FIRST_EXPOSURE, Space};
 use super::work::Worker;
 use crate::cluster::Cluster;
 use crate::lower::{LocalProgram, Movement};
 use crate::program::{ArgumentClass, Program};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Engine, Runner, Timeline, movement_seconds};
+use crate::tactics::Freedom;
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +190,7 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
         }
     }
     split_layers(request, space, &mut searched);
+    slice(request, space, &mut searched);
     searched
 }
 
@@ -198,7 +200,9 @@ pub(super) fn smallest<'g>(request: &Request<'_>, space: &Space<'g>) -> Searched
     let least = least(space);
     searched.bound(&least);
     // Nothing fits into nothing, so that no candidate is preferred for its speed.
-    refine(&Request { limit_bytes: 0, ..*request }, least, f64::INFINITY, &mut searched);
+    let request = Request { limit_bytes: 0, ..*request };
+    refine(&request, least, f64::INFINITY, &mut searched);
+    slice(&request, space, &mut searched);
     searched
 }
 
@@ -231,6 +235,31 @@ fn split_layers<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Sea
         }
         Err(reason) => _ = searched.first_error.get_or_insert(reason),
     }
+}
+
+/// Where memory was short, what takes most at a time may run in slices: on the mesh of the best, or where nothing fits of
+/// the smallest, with as many microbatches or fewer.
+fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+    if request.told.is_some_and(|told| !told.auto.may(Freedom::Split)) {
+        return;
+    }
+    let smallest = || searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes);
+    let best = searched.best(request);
+    let seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
+    let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
+    let Some((sketch, outcome)) = start else { return };
+    let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
+    let itself =
+        Candidate::labelled(space.sliced(sketch), outcome.labelled.peak_bytes + room_bytes, outcome.labelled.clone());
+    let limit_bytes = request.own_limit_bytes();
+    let fewer: Vec<Arc<Sketch<'g>>> = space.with_fewer_microbatches(&sketch.frame);
+    let fewer = in_parallel(fewer, |sketch| {
+        let sketch = space.sliced(&sketch);
+        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        Some(Candidate::labelled(sketch, limit_bytes, labelled))
+    });
+    let fewer = fewer.into_iter().flatten().filter(|candidate| candidate.seconds() <= seconds * MOST_WORSE_AGAIN);
+    refine(request, fewer.chain([itself]).collect(), seconds, searched);
 }
 
 /// Drops meshes that are no better than one of fewer axes: they do the same by more names.

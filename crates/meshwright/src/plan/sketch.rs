@@ -15,8 +15,9 @@ use super::lives::Lives;
 use super::moves::{Axes, MOST_DIMS, Moves};
 use super::parts::Parts;
 use super::realize::Chosen;
-use super::recipe::Recipe;
+use super::recipe::{Lowered, Recipe};
 use super::runner_up::Contest;
+use super::split::Thick;
 use super::time::{MOST_FACTORS, Time};
 use super::work::Work;
 use crate::lower::LocalProgram;
@@ -102,6 +103,8 @@ pub(super) struct Frame {
     pub(super) is_eager: bool,
     /// Into how many runs layers alike may be split.
     pub(super) runs: usize,
+    /// What takes most at a time runs in slices.
+    pub(super) is_sliced: bool,
 }
 
 /// A frame with all that can be decided in it.
@@ -161,6 +164,16 @@ impl<'g> Sketch<'g> {
         drop((scene, moves));
         sketch.choices = Arc::new(choices);
         Ok(sketch)
+    }
+
+    /// The same where what takes most at a time runs in slices, some of them of values.
+    pub(super) fn sliced(&self, slices: Option<Arc<Vec<u8>>>) -> Sketch<'g> {
+        let Sketch { ground, frame, axes, time, classes, graph, choices, lives } = self;
+        let frame = Frame { is_sliced: true, ..frame.clone() };
+        let time = slices.map_or_else(|| time.clone(), |slices| time.sliced(slices));
+        let (axes, graph, lives) = (axes.clone(), graph.clone(), lives.clone());
+        let (classes, choices) = (classes.clone(), choices.clone());
+        Sketch { ground, frame, axes, time, classes, graph, choices, lives }
     }
 
     /// The same where weights are gathered, and gradients reduced, in every trip.
@@ -229,8 +242,17 @@ impl<'g> Sketch<'g> {
 
     /// Lowers and simulates what was decided.
     pub(super) fn realize(&self, labelled: Labelled, runner: Runner<'_>) -> Result<Outcome, String> {
-        let recipe = self.recipe(&labelled);
-        let (local, classes) = recipe.lower_on(&self.ground.base, self.ground.costs.price)?;
+        let Ground { base, buffers, costs, .. } = self.ground;
+        let mut recipe = self.recipe(&labelled);
+        let mut lowered = recipe.lower_on(base, costs.price)?;
+        if self.frame.is_sliced {
+            let thick = Thick { base, recipe: &recipe, lowered: &lowered, time: &self.time, buffers };
+            recipe.splits = thick.splits(labelled.peak_bytes);
+            if !recipe.splits.is_empty() {
+                lowered = recipe.lower_on(base, costs.price)?;
+            }
+        }
+        let Lowered { local, classes, .. } = lowered;
         let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
         let timeline = simulate(&prepared, runner.cluster, runner.engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;

@@ -7,6 +7,7 @@ use super::frames::{batch, frames, microbatch_counts, named_frames};
 use super::label::{Effort, Exposure, Labelled};
 use super::search::{Refusal, Request};
 use super::sketch::{Frame, Ground, Sketch};
+use super::split::thin_values;
 use super::time::Time;
 use crate::shard::Mesh;
 use crate::tactics::Freedom;
@@ -21,6 +22,8 @@ pub(super) struct Space<'g> {
     times: Vec<OnceLock<Result<Time, String>>>,
     /// Of each mesh with each number of microbatches.
     cells: Vec<OnceLock<Result<Vec<Sketched<'g>>, String>>>,
+    /// Into how many slices the largest values are cut, where that is worth it.
+    slices: OnceLock<Option<Arc<Vec<u8>>>>,
 }
 
 /// A sketch, and what is known of it whatever the limit.
@@ -58,7 +61,7 @@ impl<'g> Space<'g> {
         };
         let times = counts.iter().map(|_| OnceLock::new()).collect();
         let cells = (0..meshes.len() * counts.len()).map(|_| OnceLock::new()).collect();
-        Ok(Space { ground, meshes, counts, times, cells })
+        Ok(Space { ground, meshes, counts, times, cells, slices: OnceLock::new() })
     }
 
     /// A mesh with a number of microbatches, both ways to gather and reduce; none where it cannot be.
@@ -66,13 +69,30 @@ impl<'g> Space<'g> {
         let cell = self.cells[mesh * self.counts.len() + time].get_or_init(|| {
             let (mesh, count) = (self.meshes[mesh].clone(), self.counts[time]);
             let time = self.times[time].get_or_init(|| Time::new(&self.ground.base, count)).clone()?;
-            let frame = Frame { mesh, microbatches: count, is_eager: false, runs: 1 };
+            let frame = Frame { mesh, microbatches: count, is_eager: false, runs: 1, is_sliced: false };
             let lazy = Sketch::in_time(self.ground, frame, time)?;
             let eager = (count > 1).then(|| lazy.made_eager());
             let sketched = |sketch| Sketched { sketch: Arc::new(sketch), free: OnceLock::new() };
             Ok([Some(lazy), eager].into_iter().flatten().map(sketched).collect())
         });
         cell.as_deref().unwrap_or_default()
+    }
+
+    /// A sketch where what takes most at a time runs in slices.
+    pub(super) fn sliced(&self, sketch: &Arc<Sketch<'g>>) -> Arc<Sketch<'g>> {
+        if sketch.frame.is_sliced {
+            return Arc::clone(sketch);
+        }
+        let Ground { base, buffers, .. } = self.ground;
+        let slices = self.slices.get_or_init(|| thin_values(base, buffers).map(Arc::new));
+        Arc::new(sketch.sliced(slices.clone()))
+    }
+
+    /// The sketches of the same mesh with at most as many microbatches.
+    pub(super) fn with_fewer_microbatches(&self, frame: &Frame) -> Vec<Arc<Sketch<'g>>> {
+        let Some(mesh) = self.meshes.iter().position(|mesh| *mesh == frame.mesh) else { return Vec::new() };
+        let fewer = (0..self.counts.len()).filter(|&time| self.counts[time] <= frame.microbatches);
+        fewer.flat_map(|time| self.sketches(mesh, time)).map(|sketched| Arc::clone(&sketched.sketch)).collect()
     }
 
     /// Why some of what was looked at could not be sketched.

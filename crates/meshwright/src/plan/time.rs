@@ -1,5 +1,7 @@
 //! Microbatches: what runs in every trip of a loop over them, and on how much.
 
+use std::sync::Arc;
+
 use super::moves::{Axes, Place};
 use crate::program::{Id, OpId, Type, ValueId};
 use crate::shard::{Axis, Layout, Mesh};
@@ -18,14 +20,20 @@ pub(super) struct Time {
     tiles: Vec<Option<u8>>,
     /// For every op, the factors that are.
     factors: Vec<u64>,
+    /// For every value, into how many slices it is cut besides.
+    slices: Option<Arc<Vec<u8>>>,
 }
 
 impl Time {
     /// The inputs are cut along their first dimension, and all that follows from it.
     pub(super) fn new(base: &Layout<'_>, microbatches: usize) -> Result<Time, String> {
         let program = base.program;
-        let mut time =
-            Time { microbatches, tiles: vec![None; program.values.len()], factors: vec![0; program.ops.len()] };
+        let mut time = Time {
+            microbatches,
+            tiles: vec![None; program.values.len()],
+            factors: vec![0; program.ops.len()],
+            slices: None,
+        };
         if microbatches == 1 {
             return Ok(time);
         }
@@ -41,6 +49,16 @@ impl Time {
             time.factors[op.index()] = factors.map(|(factor, _)| 1 << factor).sum();
         }
         Ok(time)
+    }
+
+    /// The same where some values are there one slice at a time.
+    pub(super) fn sliced(&self, slices: Arc<Vec<u8>>) -> Time {
+        Time { slices: Some(slices), ..self.clone() }
+    }
+
+    /// Into how many slices a value is cut, one of which is there at a time.
+    pub(super) fn slices(&self, value: ValueId) -> u64 {
+        self.slices.as_ref().map_or(1, |slices| u64::from(slices[value.index()]))
     }
 
     /// How often an op runs.

@@ -43,6 +43,8 @@ pub struct Layout<'p> {
     /// Pieces whose reductions are done in every trip of a loop in time instead of once after it, so
     /// that only cut sums are kept.
     pub eager: PieceSet,
+    /// Pieces in time that cut single ops rather than the whole step: their loops stand where those ops do.
+    pub sliced: PieceSet,
     /// Which tactic brought a piece to a value.
     causes: Vec<SmallVec<[(Piece, u16); 4]>>,
     /// The tactic under way.
@@ -90,6 +92,7 @@ impl<'p> Layout<'p> {
             blocked_factors: FxHashMap::default(),
             carried: Vec::new(),
             eager: PieceSet::default(),
+            sliced: PieceSet::default(),
             causes: Vec::new(),
             tactic: 0,
             dirty: Vec::new(),
@@ -116,6 +119,7 @@ impl<'p> Layout<'p> {
             users: self.users.clone(),
             carried: vec![None; program.ops.len()],
             eager: PieceSet::default(),
+            sliced: PieceSet::default(),
             causes: vec![SmallVec::new(); program.values.len()],
             tactic: 0,
             dirty: vec![false; program.ops.len()],

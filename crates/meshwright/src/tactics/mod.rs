@@ -77,6 +77,8 @@ pub enum Freedom {
     Microbatches,
     /// Compute values again for the backward pass.
     Remat,
+    /// Run ops in slices, one after the other.
+    Split,
     /// Cut what is stored from step to step.
     State,
     /// Cut dimensions of products that the batch does not lead to.
@@ -87,6 +89,7 @@ impl Freedom {
     pub const ALL: &'static [(&'static str, Freedom)] = &[
         ("microbatches", Freedom::Microbatches),
         ("remat", Freedom::Remat),
+        ("split", Freedom::Split),
         ("state", Freedom::State),
         ("tensor", Freedom::Tensor),
     ];
@@ -290,6 +293,7 @@ fn split(layout: &mut Layout<'_>, pattern: &Pattern) -> Result<Vec<String>, Prob
     let axis = layout.mesh.axis(&partition::split_axis(pattern));
     let Some(axis) = axis else { return Err(("the mesh has no axis for the slices".to_owned(), None)) };
     let pieces = layout.mesh.pieces(axis);
+    layout.sliced = layout.sliced.union(PieceSet::of(&pieces));
     let mut notes = Vec::new();
     for value in named(layout.program, pattern)? {
         let shape = layout.program.shape(value);

@@ -50,8 +50,15 @@ fn cost(layout: &Layout<'_>, ops: Vec<OpRecipe>, prices: &Prices, price: Price<'
         })
     };
     let arguments = program.body().arguments.iter().map(argument).collect();
-    let recipe =
-        Recipe { mesh: layout.mesh.clone(), microbatches: 1, is_eager: false, arguments, ops, again: Vec::new() };
+    let recipe = Recipe {
+        mesh: layout.mesh.clone(),
+        microbatches: 1,
+        is_eager: false,
+        arguments,
+        ops,
+        again: Vec::new(),
+        splits: Vec::new(),
+    };
     recipe.partition(program, price).ok().map(|partitioned| prices.objective(&partitioned))
 }
 

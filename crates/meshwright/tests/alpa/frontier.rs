@@ -354,6 +354,7 @@ impl<'s, 'p> Search<'s, 'p> {
             arguments: program.body().arguments.iter().map(argument).collect(),
             ops: ops.iter().zip(&ran).map(op_recipe).collect(),
             again: Vec::new(),
+            splits: Vec::new(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use meshwright::cluster::{Cluster, parse_file};
 use meshwright::lower::Movement;
-use meshwright::plan::{Again, OpRecipe, Recipe};
+use meshwright::plan::{Again, OpRecipe, Recipe, Split};
 use meshwright::program::{OpId, Program, ValueId};
 use meshwright::shard::{FactorId, Mesh, Sharding, factor_name};
 use meshwright::simulate::{Engine, Runner, engine, movement_seconds};
@@ -99,9 +99,7 @@ pub(super) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, Strin
     for strategy in &file.strategies {
         let mut factors: Vec<(FactorId, _)> = Vec::new();
         for (name, pieces) in &strategy.factors {
-            let factor = (0..FactorId::MAX).find(|&factor| factor_name(usize::from(factor)) == *name);
-            let factor = factor.ok_or_else(|| format!("`{name}` is no name of a factor"))?;
-            factors.push((factor, mesh.parse_pieces(pieces)?));
+            factors.push((factor_named(name)?, mesh.parse_pieces(pieces)?));
         }
         factors.sort_by_key(|(factor, _)| *factor);
         let results = strategy.results.iter().map(lies).collect::<Result<Vec<_>, _>>()?;
@@ -115,6 +113,21 @@ pub(super) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, Strin
         let (ops, reads) = (unfold(&part.ops, ops)?, unfold(&part.reads, values)?);
         again.push(Again { ops: ops.into_iter().map(OpId).collect(), reads: reads.into_iter().map(ValueId).collect() });
     }
+    let mut splits: Vec<Split> = Vec::new();
+    for part in &file.splits {
+        let mut cut: Vec<(OpId, FactorId)> = Vec::new();
+        for (name, numbers) in &part.factors {
+            let factor = factor_named(name)?;
+            cut.extend(unfold(numbers, ops)?.into_iter().map(|op| (OpId(op), factor)));
+        }
+        cut.sort_unstable();
+        splits.push(Split { slices: part.slices, ops: cut });
+    }
     let arguments = file.arguments.iter().map(|argument| lies(&argument.stored)).collect::<Result<_, _>>()?;
-    Ok(Recipe { mesh, microbatches: file.microbatches, is_eager: file.eager, arguments, ops: recipes, again })
+    Ok(Recipe { mesh, microbatches: file.microbatches, is_eager: file.eager, arguments, ops: recipes, again, splits })
+}
+
+fn factor_named(name: &str) -> Result<FactorId, String> {
+    let factor = (0..FactorId::MAX).find(|&factor| factor_name(usize::from(factor)) == name);
+    factor.ok_or_else(|| format!("`{name}` is no name of a factor"))
 }

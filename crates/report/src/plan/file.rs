@@ -27,6 +27,9 @@ pub struct PlanFile {
     pub arguments: Vec<ArgumentPart>,
     pub strategies: Vec<StrategyPart>,
     pub recomputed: Vec<RecomputedPart>,
+    /// None in files of those who did not know of any.
+    #[serde(default)]
+    pub splits: Vec<SplitPart>,
 }
 
 /// The model as it was given, and how to know its program again.
@@ -124,6 +127,14 @@ pub struct RecomputedPart {
     pub reads: String,
 }
 
+/// Ops that run in slices, by the factor of their rule that is cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitPart {
+    pub slices: usize,
+    /// Factors by name, and the numbers of the ops of which they are cut.
+    pub factors: BTreeMap<String, String>,
+}
+
 impl PlanFile {
     /// What is wrong with the text of a plan, and what could be done.
     pub fn parse(text: &str) -> Result<PlanFile, Problem> {
@@ -153,10 +164,12 @@ impl PlanFile {
         text.map(|text| text + "\n").map_err(|error| format!("cannot write the plan: {error}"))
     }
 
-    /// The mesh as people read it, with the axis in time.
+    /// The mesh as people read it, with the axes in time.
     pub fn whole_mesh(&self) -> String {
         let time = (self.microbatches > 1).then(|| format!("micro={}@time", self.microbatches));
         let axes = [Some(self.mesh.clone()).filter(|mesh| !mesh.is_empty()), time];
-        axes.into_iter().flatten().collect::<Vec<_>>().join(",")
+        let slices = self.splits.iter().enumerate();
+        let slices = slices.map(|(number, split)| format!("slices{number}={}@time", split.slices));
+        axes.into_iter().flatten().chain(slices).collect::<Vec<_>>().join(",")
     }
 }

@@ -16,6 +16,7 @@ impl Report<'_> {
         object["fits"] = json!(true);
         object["mesh"] = json!(plan.mesh.to_string());
         object["microbatches"] = json!(plan.microbatches);
+        object["slices"] = json!(plan.recipe.splits.iter().map(|split| split.slices).collect::<Vec<_>>());
         object["memory_limit"] = json!(self.limit_bytes);
         object["lower_bound_seconds"] = json!(plan.lower_bound_seconds);
         object["search_gap"] = json!(plan.search_gap);

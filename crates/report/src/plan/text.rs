@@ -18,6 +18,7 @@ impl Report<'_> {
             + "\n"
             + &self.groups(width)
             + "\n"
+            + &self.slices(width)
             + &self.alternatives(width)
             + &self.search(width)
     }
@@ -47,6 +48,23 @@ impl Report<'_> {
             table.row([name, pass.to_owned(), count(times), duration(seconds), keeping.to_owned(), lies]);
         }
         table.render(width)
+    }
+
+    /// What runs in slices, by where it is.
+    fn slices(&self, width: usize) -> String {
+        let mut table = Table::new(&["runs in slices", "slices", "operations"]);
+        for split in &self.plan.recipe.splits {
+            let mut counts: Vec<(String, usize)> = Vec::new();
+            for &(op, _) in &split.ops {
+                let place = collapse(&op_place(self.program, op).unwrap_or_default());
+                match counts.iter_mut().find(|(name, _)| *name == place) {
+                    Some((_, times)) => *times += 1,
+                    None => counts.push((place, 1)),
+                }
+            }
+            counts.into_iter().for_each(|(place, times)| table.row([place, count(split.slices), count(times)]));
+        }
+        if self.plan.recipe.splits.is_empty() { String::new() } else { table.render(width) + "\n" }
     }
 
     fn alternatives(&self, width: usize) -> String {

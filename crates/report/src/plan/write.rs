@@ -9,7 +9,7 @@ use meshwright::shard::{Mesh, Sharding, factor_name};
 
 use super::file::{
     ArgumentPart, ClassPart, ClusterPart, ModelPart, NodesPart, PlanFile, RecomputedPart, ResultsPart, RunnerUpPart,
-    StrategyPart, VERSION,
+    SplitPart, StrategyPart, VERSION,
 };
 use super::fingerprint::Fingerprint;
 use super::ranges::{fold, fold_names};
@@ -52,6 +52,7 @@ pub fn plan_file(setting: &Setting<'_>, plan: &Plan, mfu: f64) -> PlanFile {
         arguments: argument_parts(program, names, plan),
         strategies: strategy_parts(recipe),
         recomputed: recomputed_parts(recipe),
+        splits: split_parts(recipe),
     }
 }
 
@@ -184,4 +185,16 @@ fn recomputed_parts(recipe: &Recipe) -> Vec<RecomputedPart> {
         reads: fold(again.reads.iter().map(|value| value.0)),
     };
     recipe.again.iter().map(part).collect()
+}
+
+fn split_parts(recipe: &Recipe) -> Vec<SplitPart> {
+    let part = |split: &meshwright::plan::Split| {
+        let mut numbers: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for &(op, factor) in &split.ops {
+            numbers.entry(factor_name(usize::from(factor))).or_default().push(op.0);
+        }
+        let factors = numbers.into_iter().map(|(name, ops)| (name, fold(ops))).collect();
+        SplitPart { slices: split.slices, factors }
+    };
+    recipe.splits.iter().map(part).collect()
 }
