@@ -49,9 +49,8 @@ def make_running(
     mesh = _mesh(plan, devices)
     arguments = _shardings(mesh, captured.arguments, plan.arguments)
     results = _shardings(mesh, captured.results, plan.results)
-    exported = _exported(captured, plan, mesh.size)
     call = jax.jit(
-        exported.call,
+        module_call(plan.stablehlo, captured.arguments, captured.results, captured.platform, mesh.size),
         in_shardings=arguments,
         out_shardings=results,
         donate_argnums=captured.donated,
@@ -83,18 +82,21 @@ def _shardings(
     return tuple(map(sharding, leaves, stored))
 
 
-def _exported(captured: Captured, plan: _core.Plan, devices: int) -> export.Exported:
-    """The plan's module as JAX calls modules: an export of as many arguments and results, with another body."""
+def module_call(
+    text: str, arguments: Sequence[Any], results: Sequence[Any], platform: str, devices: int
+) -> Callable[..., Any]:
+    """A module as a function that can be jitted: an export of as many arguments and results, with another body."""
 
     def stand_in(*_: Any) -> tuple[Any, ...]:
-        return tuple(jax.numpy.zeros(()) for _ in captured.results)
+        return tuple(jax.numpy.zeros(()) for _ in results)
 
-    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in captured.arguments]
-    exported = export.export(jax.jit(stand_in, keep_unused=True), platforms=(captured.platform,))(*shapes)
-    serialized = _serialize(plan.stablehlo)
-    return dataclasses.replace(
-        exported, mlir_module_serialized=serialized, nr_devices=devices, out_avals=captured.results
+    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in arguments]
+    exported = export.export(jax.jit(stand_in, keep_unused=True), platforms=(platform,))(*shapes)
+    avals = tuple(jax.core.ShapedArray(leaf.shape, leaf.dtype, weak_type=leaf.weak_type) for leaf in results)
+    replaced = dataclasses.replace(
+        exported, mlir_module_serialized=_serialize(text), nr_devices=devices, out_avals=avals
     )
+    return replaced.call
 
 
 def _serialize(text: str) -> bytes:
