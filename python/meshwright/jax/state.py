@@ -1,0 +1,81 @@
+"""State and batches in their places from the start: nothing is whole on any device that does not have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from meshwright import _core
+from meshwright.jax.place import from_parts, is_here, place
+
+
+def lower_init(make: Callable[..., Any], args: Sequence[Any], lies: Any) -> list[tuple[list[int], Any]]:
+    """What makes a state in parts: for the leaves of each set of devices, a program that computes these alone."""
+    shardings, tree = jax.tree.flatten(lies)
+    found = jax.tree.structure(jax.eval_shape(make, *args))
+    if found != tree:
+        raise _core.Error(
+            f"what is made is {found}, and the step takes {tree}\n\n"
+            "hint: `init` takes a function that gives the argument of the step"
+        )
+    groups: dict[Any, list[int]] = {}
+    for number, sharding in enumerate(shardings):
+        groups.setdefault(sharding.mesh, []).append(number)
+
+    def lowered(mesh: Any, numbers: list[int]) -> Any:
+        def some(*given: Any) -> list[Any]:
+            leaves = jax.tree.leaves(make(*given))
+            return [leaves[number] for number in numbers]
+
+        whole = NamedSharding(mesh, PartitionSpec())
+        jitted = jax.jit(some, in_shardings=whole, out_shardings=[shardings[number] for number in numbers])
+        return jitted.lower(*args)
+
+    return [(numbers, lowered(mesh, numbers)) for mesh, numbers in groups.items() if is_here(mesh)]
+
+
+def init(make: Callable[..., Any], args: Sequence[Any], lies: Any) -> Any:
+    """What a function makes, in parts where a step takes them."""
+    shardings, tree = jax.tree.flatten(lies)
+    leaves: dict[int, Any] = {}
+    for numbers, lowered in lower_init(make, args, lies):
+        whole = NamedSharding(shardings[numbers[0]].mesh, PartitionSpec())
+        placed = jax.tree.map(lambda leaf: place(leaf, whole), tuple(args))
+        leaves.update(zip(numbers, lowered.compile()(*placed)))
+    shapes = jax.tree.leaves(jax.eval_shape(make, *args))
+    elsewhere = [number for number in range(len(shapes)) if number not in leaves]
+    for number in elsewhere:
+        leaves[number] = from_parts(shapes[number].shape, shapes[number].dtype, shardings[number], None)
+    return jax.tree.unflatten(tree, [leaves[number] for number in range(len(shapes))])
+
+
+def local_slices(shape: tuple[int, ...], sharding: NamedSharding) -> tuple[slice, ...]:
+    """The part of an array that the devices of this process have, from the first to the last element of each dimension."""
+    indices = [index for index in sharding.addressable_devices_indices_map(shape).values() if index is not None]
+    if not indices:
+        return tuple(slice(0, 0) for _ in shape)
+    bounds = [[part.indices(size)[:2] for part, size in zip(index, shape)] for index in indices]
+    return tuple(slice(min(start for start, _ in along), max(stop for _, stop in along)) for along in zip(*bounds))
+
+
+def from_local(name: str, leaf: Any, shape: tuple[int, ...], dtype: Any, sharding: NamedSharding) -> jax.Array:
+    """An array of which every process gives all, or just its part."""
+    if isinstance(leaf, jax.Array) and leaf.committed and sharding.is_equivalent_to(leaf.sharding, leaf.ndim):
+        return leaf
+    given = np.asarray(leaf, dtype)
+    own = local_slices(shape, sharding)
+    own_shape = tuple(part.stop - part.start for part in own)
+    if given.shape == shape:
+        return from_parts(shape, dtype, sharding, lambda index: given[index])
+    if not sharding.addressable_devices:
+        return from_parts(shape, dtype, sharding, None)
+    if given.shape != own_shape:
+        raise _core.Error(
+            f"`{name}` is {list(given.shape)} here; all of it is {list(shape)}, and the part of this process {list(own_shape)}"
+            "\n\nhint: `step.local_slices` says which part a process has to give"
+        )
+    return jax.make_array_from_process_local_data(sharding, given, shape)
