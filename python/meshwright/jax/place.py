@@ -56,6 +56,13 @@ def joined_mesh(meshes: Sequence[Mesh]) -> Mesh:
     return Mesh(np.stack([mesh.devices for mesh in meshes]), (STAGES, *meshes[0].axis_names))
 
 
+def split_mesh(mesh: Mesh) -> list[Mesh]:
+    """The meshes of the stages that one was joined of."""
+    if STAGES not in mesh.axis_names:
+        return [mesh]
+    return [Mesh(devices, mesh.axis_names[1:]) for devices in mesh.devices]
+
+
 def part_on(array: jax.Array, sharding: NamedSharding) -> jax.Array:
     """The copy on one stage of an array that lies on several; nothing is moved."""
     devices = sharding.addressable_devices

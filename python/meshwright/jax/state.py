@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from meshwright import _core
-from meshwright.jax.place import from_parts, is_here, place
+from meshwright.jax.place import from_parts, is_here, joined_mesh, place, split_mesh
 
 
 def lower_init(make: Callable[..., Any], args: Sequence[Any], lies: Any) -> list[tuple[list[int], Any]]:
@@ -53,6 +54,65 @@ def init(make: Callable[..., Any], args: Sequence[Any], lies: Any) -> Any:
     return jax.tree.unflatten(tree, [leaves[number] for number in range(len(shapes))])
 
 
+def save(path: Any, state: Any, meshes: Sequence[Mesh]) -> None:
+    """Writes a state with orbax, every process its part, and comes back when all is written. Meshes are those of the
+    stages."""
+    import orbax.checkpoint
+    from orbax.checkpoint.type_handlers import ArrayHandler, create_type_handler_registry
+
+    # Only the first copy of what there are several of is written; see `_shared`.
+    arrays = create_type_handler_registry((jax.Array, ArrayHandler(use_replica_parallel=False)))
+    handler = orbax.checkpoint.PyTreeCheckpointHandler(type_handler_registry=arrays)
+    spare: dict[Any, Any] = {}
+    shared = jax.tree.map(lambda leaf: _shared(leaf, meshes, spare), state)
+    with orbax.checkpoint.Checkpointer(handler) as checkpointer:
+        checkpointer.save(os.path.abspath(path), args=orbax.checkpoint.args.PyTreeSave(shared))
+
+
+def _shared(leaf: jax.Array, meshes: Sequence[Mesh], spare: dict[Any, Any]) -> jax.Array:
+    """Orbax refuses arrays that lie in one of several processes. Such a leaf gets one more copy, on a stage with devices
+    of another process, that is never read: it has one part of each shape, which all leaves share."""
+    sharding = leaf.sharding
+    processes = {device.process_index for device in sharding.device_set}
+    others = [mesh for mesh in meshes if any(device.process_index not in processes for device in mesh.devices.flat)]
+    if len(processes) > 1 or not others:
+        return leaf
+    shape = sharding.shard_shape(leaf.shape)
+
+    def part(device: jax.Device) -> jax.Array:
+        key = shape, leaf.dtype, device
+        if key not in spare:
+            spare[key] = jax.device_put(np.zeros(shape, leaf.dtype), device)
+        return spare[key]
+
+    own = [device for device in others[0].devices.flat if device.process_index == jax.process_index()]
+    parts = [*(shard.data for shard in leaf.addressable_shards), *map(part, own)]
+    both = NamedSharding(joined_mesh([*split_mesh(sharding.mesh), others[0]]), sharding.spec)
+    return jax.make_array_from_single_device_arrays(leaf.shape, both, parts, dtype=leaf.dtype)
+
+
+def restore(path: Any, wanted: Any) -> Any:
+    """Reads what orbax wrote, under whatever plan, into other shapes and shardings: every device its own part."""
+    import orbax.checkpoint
+
+    # Orbax cannot make an array of which a process has nothing, but leaves out what is not asked for.
+    asked = jax.tree.map(lambda leaf: leaf if leaf.sharding.addressable_devices else ..., wanted)
+
+    def arguments(leaf: Any) -> Any:
+        if leaf is ...:
+            return orbax.checkpoint.RestoreArgs()
+        return orbax.checkpoint.ArrayRestoreArgs(dtype=leaf.dtype, sharding=leaf.sharding, global_shape=leaf.shape)
+
+    restored_as = orbax.checkpoint.args.PyTreeRestore(item=asked, restore_args=jax.tree.map(arguments, asked))
+    with orbax.checkpoint.PyTreeCheckpointer() as checkpointer:
+        restored = checkpointer.restore(os.path.abspath(path), restored_as)
+
+    def there(leaf: Any, found: Any) -> Any:
+        return from_parts(leaf.shape, leaf.dtype, leaf.sharding, None) if found is ... else found
+
+    return jax.tree.map(there, wanted, restored)
+
+
 def local_slices(shape: tuple[int, ...], sharding: NamedSharding) -> tuple[slice, ...]:
     """The part of an array that the devices of this process have, from the first to the last element of each dimension."""
     indices = [index for index in sharding.addressable_devices_indices_map(shape).values() if index is not None]
@@ -78,4 +138,9 @@ def from_local(name: str, leaf: Any, shape: tuple[int, ...], dtype: Any, shardin
             f"`{name}` is {list(given.shape)} here; all of it is {list(shape)}, and the part of this process {list(own_shape)}"
             "\n\nhint: `step.local_slices` says which part a process has to give"
         )
-    return jax.make_array_from_process_local_data(sharding, given, shape)
+
+    def part(index: tuple[slice, ...]) -> Any:
+        bounds = [along.indices(size) for along, size in zip(index, shape)]
+        return given[tuple(slice(start - first.start, stop - first.start) for (start, stop, _), first in zip(bounds, own))]
+
+    return from_parts(shape, dtype, sharding, part)

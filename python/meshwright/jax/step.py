@@ -183,8 +183,7 @@ class Step:
         return jax.tree.unflatten(prepared.arguments_tree, prepared.running.arguments)
 
     def abstract(self, argument: int = 0) -> Any:
-        """An argument as shapes, types and shardings, which is what orbax takes to restore it, under whatever plan it
-        was saved."""
+        """An argument as shapes, types and shardings."""
         prepared = self._last()
         leaves = [
             jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=lies)
@@ -205,6 +204,16 @@ class Step:
         """What a function of arrays gives, such as the first state, made in parts where the step takes it. Nothing of it
         is ever whole on a device that does not store it whole."""
         return states.init(make, args, _numbered(self.shardings[0], argument))
+
+    def save(self, path: str | os.PathLike[str], state: Any) -> None:
+        """Writes state as an orbax checkpoint, every process its part."""
+        running = self._last().running
+        states.save(path, state, running.meshes if isinstance(running, Staged) else [])
+
+    def restore(self, path: str | os.PathLike[str], argument: int = 0) -> Any:
+        """Reads an argument of the step from an orbax checkpoint, every device just what it stores, whatever the plan was
+        under which it was saved."""
+        return states.restore(path, self.abstract(argument))
 
     def shard(self, *args: Any) -> Any:
         """Puts arguments where the plan stores them; the first few will do once there is a plan. One argument is given
