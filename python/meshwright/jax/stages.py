@@ -94,15 +94,17 @@ class Staged:
         donated = [tuple(donated_reads(self.pipeline, self.turns, number)) for number in here]
         keys = [(text, self.pipeline.pieces[number][1], given) for text, number, given in zip(texts, here, donated)]
         first = {key: number for key, number in reversed(list(zip(keys, here)))}
-        done = 0
+        compiled: dict[Any, Any] = {}
         told(0, len(first))
-        with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        pool = concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+        try:
             jobs = {pool.submit(self._compile_piece, number, *key): key for key, number in first.items()}
-            compiled = {}
             for job in concurrent.futures.as_completed(jobs):
                 compiled[jobs[job]] = job.result()
-                done += 1
-                told(done, len(first))
+                told(len(compiled), len(first))
+        finally:
+            # Who presses Ctrl-C does not wait for what is not begun.
+            pool.shutdown(wait=False, cancel_futures=True)
         return Program(self, {number: compiled[key] for number, key in zip(here, keys)})
 
     def _compile_piece(self, piece: int, text: str, stage: int, donated: tuple[int, ...]) -> Any:

@@ -178,6 +178,42 @@ def test_keys_and_numbers_go_through_stages():
     assert (jax.random.key_data(found["key"]) == jax.random.key_data(expected["key"])).all()
 
 
+def scoped_step(params, batch):
+    def loss(params):
+        x = batch
+        for number, layer in enumerate(params):
+            with jax.named_scope(f"layers.{number}"):
+                x = jax.numpy.tanh(x @ layer)
+        return (x**2).mean()
+
+    value, gradients = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda leaf, gradient: leaf - 0.1 * gradient, params, gradients), value
+
+
+def test_stages_are_what_scopes_say():
+    stages = mw.stages(["layers.0", ["layers.1", "layers.2", "layers.3"]])
+    step = mw.jax.parallelize(scoped_step, tactics=[stages, DATA], microbatches=2, compiler_options=QUICK)
+    params = [np.eye(16, dtype=np.float32)] * 4
+    assert mw.jax.check(step, params, np.ones((8, 16), np.float32))
+    first, second = set(jax.devices()[:4]), set(jax.devices()[4:])
+    assert [lies.device_set for lies in step.shardings[0][0]] == [first, second, second, second]
+
+
+def test_stages_come_from_files_too(tmp_path):
+    text = '[[tactic]]\nremat = ["**"]\n\n[[tactic]]\nstages = 2\n\n[[tactic]]\naxis = "data"\npreset = "data"\n'
+    (tmp_path / "stages.toml").write_text(text)
+    plain, again = (
+        mw.jax.parallelize(scoped_step, tactics=tactics, microbatches=2, compiler_options=QUICK)
+        for tactics in ([mw.stages(2), DATA], tmp_path / "stages.toml")
+    )
+    params = [np.eye(16, dtype=np.float32)] * 4
+    for step in (plain, again):
+        assert mw.jax.check(step, params, np.ones((8, 16), np.float32))
+    # What is computed again stands behind a barrier.
+    texts = ["".join(map(step.plan.piece_stablehlo, range(len(step.plan.pieces)))) for step in (plain, again)]
+    assert ["optimization_barrier" in text for text in texts] == [False, True]
+
+
 REFUSALS = [
     (dict(tactics=[mw.stages(3), DATA]), "8 devices are not 3 stages"),
     (dict(tactics=[mw.stages(2), DATA, MODEL]), "several axes, and there is no mesh"),
