@@ -158,7 +158,7 @@ def test_keys_and_numbers_go_through_stages():
         def loss(params):
             x = batch
             for layer in params:
-                x = jax.numpy.tanh(x @ layer)
+                x = x + jax.numpy.sin(jax.numpy.tanh(x @ layer) @ layer)
             return (x**2).mean() + 0 * jax.random.normal(now)
 
         value, gradients = jax.value_and_grad(loss)(state["params"])
@@ -183,7 +183,7 @@ def scoped_step(params, batch):
         x = batch
         for number, layer in enumerate(params):
             with jax.named_scope(f"layers.{number}"):
-                x = jax.numpy.tanh(x @ layer)
+                x = x + jax.numpy.sin(jax.numpy.tanh(x @ layer) @ layer)
         return (x**2).mean()
 
     value, gradients = jax.value_and_grad(loss)(params)
@@ -200,7 +200,7 @@ def test_stages_are_what_scopes_say():
 
 
 def test_stages_come_from_files_too(tmp_path):
-    text = '[[tactic]]\nremat = ["**"]\n\n[[tactic]]\nstages = 2\n\n[[tactic]]\naxis = "data"\npreset = "data"\n'
+    text = '[[tactic]]\nremat = ["layers.*"]\n\n[[tactic]]\nstages = 2\n\n[[tactic]]\naxis = "data"\npreset = "data"\n'
     (tmp_path / "stages.toml").write_text(text)
     plain, again = (
         mw.jax.parallelize(scoped_step, tactics=tactics, microbatches=2, compiler_options=QUICK)
