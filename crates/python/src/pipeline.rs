@@ -190,7 +190,10 @@ impl Asked {
         let unplannable = |message: &str| Refused::Unplannable(Problem::new(message));
         let stages = find_stages(tactics).ok_or_else(|| unplannable("no tactic has `stages`"))?;
         let mesh = self.stage_mesh(tactics, count(stages)).map_err(Refused::Unplannable)?;
-        if mesh.axes.iter().any(|axis| axis.temporal) {
+        if let Some(axis) = mesh.axes.iter().find(|axis| axis.temporal) {
+            if self.microbatches.is_some_and(|microbatches| microbatches != axis.size) {
+                return Err(unplannable(&format!("axis `{}` has {} microbatches already", axis.name, axis.size)));
+            }
             return self.pipeline_on(program, &mesh, tactics);
         }
         if let Some(microbatches) = self.microbatches {

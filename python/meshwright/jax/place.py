@@ -49,6 +49,21 @@ def is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
+def key_numbers(leaf: Any) -> Any:
+    """The numbers that a random key is made of, or the shape of them; everything else as it is."""
+    if not isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)) or not is_key(leaf):
+        return leaf
+    if isinstance(leaf, jax.Array):
+        return jax.random.key_data(leaf)
+    numbers = jax.eval_shape(jax.random.key_data, leaf)
+    return jax.ShapeDtypeStruct(numbers.shape, numbers.dtype, sharding=leaf.sharding)
+
+
+def keys_of(numbers: jax.Array, dtype: Any) -> jax.Array:
+    """Random keys of a type, from their numbers."""
+    return jax.random.wrap_key_data(numbers, impl=dtype._impl.name)
+
+
 def joined_mesh(meshes: Sequence[Mesh]) -> Mesh:
     """The mesh of several stages, with an axis more; that of one stage as it is."""
     if len(meshes) == 1:

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 from meshwright import _core
 from meshwright.jax.capture import Captured
 from meshwright.jax.lists import Slot, Turn, donated_reads, turns_in_order
-from meshwright.jax.place import is_here, is_key, join, joined_mesh, part_on, place, spec_of
+from meshwright.jax.place import is_here, is_key, join, joined_mesh, key_numbers, keys_of, part_on, place, spec_of
 from meshwright.jax.run import COMPILER_OPTIONS, module_call
 from meshwright.jax.transfer import make_transfer
 
@@ -143,7 +143,7 @@ class Program:
         given = list(map(_laid, leaves, staged.arguments))
         for number, array in enumerate(given):
             # Arguments before they are on the stages, which have numbers from 0 on.
-            memory[-1 - number, None] = jax.random.key_data(array) if is_key(array) else array
+            memory[-1 - number, None] = key_numbers(array)
         for work in (*self._loads, *self._turns, *self._ends):
             work(memory)
         results = [self._result(memory, number) for number in range(len(staged.results))]
@@ -164,7 +164,7 @@ class Program:
             sharding = NamedSharding(sharding.mesh, spec)
         found = copies[0] if len(copies) == 1 else None
         array = found if found is not None else join(shape, kind.kind.dtype, copies, sharding)
-        return jax.random.wrap_key_data(array, impl=leaf.dtype._impl.name) if is_key(leaf) else array
+        return keys_of(array, leaf.dtype) if is_key(leaf) else array
 
 
 def _meshes(pipeline: _core.Pipeline, devices: Sequence[jax.Device]) -> list[Mesh]:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from meshwright import _core
-from meshwright.jax.place import from_parts, is_here, joined_mesh, place, split_mesh
+from meshwright.jax.place import from_parts, is_here, is_key, joined_mesh, key_numbers, keys_of, place, split_mesh
 
 
 def lower_init(make: Callable[..., Any], args: Sequence[Any], lies: Any) -> list[tuple[list[int], Any]]:
@@ -58,21 +58,27 @@ def save(path: Any, state: Any, meshes: Sequence[Mesh]) -> None:
     """Writes a state with orbax, every process its part, and comes back when all is written. Meshes are those of the
     stages."""
     import orbax.checkpoint
-    from orbax.checkpoint.type_handlers import ArrayHandler, create_type_handler_registry
+    from orbax.checkpoint import type_handlers
 
+    numbers = ((kind, type_handlers.ScalarHandler()) for kind in (int, float, np.number))
     # Only the first copy of what there are several of is written; see `_shared`.
-    arrays = create_type_handler_registry((jax.Array, ArrayHandler(use_replica_parallel=False)))
-    handler = orbax.checkpoint.PyTreeCheckpointHandler(type_handler_registry=arrays)
+    arrays = (jax.Array, type_handlers.ArrayHandler(use_replica_parallel=False))
+    registry = type_handlers.create_type_handler_registry(
+        *numbers, (np.ndarray, type_handlers.NumpyHandler()), arrays
+    )
+    handler = orbax.checkpoint.PyTreeCheckpointHandler(type_handler_registry=registry)
     spare: dict[Any, Any] = {}
-    shared = jax.tree.map(lambda leaf: _shared(leaf, meshes, spare), state)
+    shared = jax.tree.map(lambda leaf: _shared(key_numbers(leaf), meshes, spare), state)
     with orbax.checkpoint.Checkpointer(handler) as checkpointer:
         checkpointer.save(os.path.abspath(path), args=orbax.checkpoint.args.PyTreeSave(shared))
 
 
-def _shared(leaf: jax.Array, meshes: Sequence[Mesh], spare: dict[Any, Any]) -> jax.Array:
+def _shared(leaf: Any, meshes: Sequence[Mesh], spare: dict[Any, Any]) -> Any:
     """Orbax refuses arrays that lie in one of several processes. Such a leaf gets one more copy, on a stage with devices
     of another process, that is never read: it has one part of each shape, which all leaves share."""
-    sharding = leaf.sharding
+    sharding = getattr(leaf, "sharding", None)
+    if not isinstance(sharding, NamedSharding):
+        return leaf
     processes = {device.process_index for device in sharding.device_set}
     others = [mesh for mesh in meshes if any(device.process_index not in processes for device in mesh.devices.flat)]
     if len(processes) > 1 or not others:
@@ -96,7 +102,7 @@ def restore(path: Any, wanted: Any) -> Any:
     import orbax.checkpoint
 
     # Orbax cannot make an array of which a process has nothing, but leaves out what is not asked for.
-    asked = jax.tree.map(lambda leaf: leaf if leaf.sharding.addressable_devices else ..., wanted)
+    asked = jax.tree.map(lambda leaf: key_numbers(leaf) if leaf.sharding.addressable_devices else ..., wanted)
 
     def arguments(leaf: Any) -> Any:
         if leaf is ...:
@@ -108,7 +114,9 @@ def restore(path: Any, wanted: Any) -> Any:
         restored = checkpointer.restore(os.path.abspath(path), restored_as)
 
     def there(leaf: Any, found: Any) -> Any:
-        return from_parts(leaf.shape, leaf.dtype, leaf.sharding, None) if found is ... else found
+        if found is ...:
+            return from_parts(leaf.shape, leaf.dtype, leaf.sharding, None)
+        return keys_of(found, leaf.dtype) if is_key(leaf) else found
 
     return jax.tree.map(there, wanted, restored)
 

@@ -88,6 +88,24 @@ def test_checkpoints_go_into_other_plans(tmp_path, saved, restored):
     np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
+def test_keys_and_numbers_are_saved_too(tmp_path):
+    def train_step(state, x):
+        key, now = jax.random.split(state["key"])
+        return {"w": state["w"] + jax.random.normal(now, x.shape) * x, "key": key, "count": state["count"] + 1}
+
+    state = {"w": np.zeros(8, np.float32), "key": jax.random.key(5), "count": 3}
+    step = mw.jax.parallelize(train_step, mesh={"data": 8}, tactics=[mw.tile("data", {"state.w": 0})])
+    x = np.ones(8, np.float32)
+    for number, given in enumerate((state, step(state, x))):
+        step.prepare(state, x).save(tmp_path / str(number), given)
+        found = step.restore(tmp_path / str(number))
+        assert jax.tree.map(lambda leaf: leaf.sharding, found) == step.shardings[0][0]
+        assert (jax.random.key_data(found["key"]) == jax.random.key_data(given["key"])).all()
+        assert int(found["count"]) == int(given["count"])
+        np.testing.assert_array_equal(found["w"], given["w"])
+        step(found, x)
+
+
 def test_batches_are_whole_or_parts():
     case, step = prepared("two stages")
     batch = case.batch(0)
