@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from meshwright import _core
 
@@ -53,7 +54,7 @@ def _turns(
 
     def add(**more: tuple[object, ...]) -> None:
         last = turns[-1]
-        grown = {name: (*getattr(last, name), *slots) for name, slots in more.items()}
+        grown: dict[str, Any] = {name: (*getattr(last, name), *slots) for name, slots in more.items()}
         turns[-1] = dataclasses.replace(last, **grown)
 
     for kind, first, second, microbatch in rows:

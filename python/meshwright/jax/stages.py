@@ -251,24 +251,26 @@ def _load_microbatches(staged: Staged) -> list[Work]:
     def cut(dims: Sequence[int], *parts: Any) -> list[list[Any]]:
         return [jax.numpy.split(part, count, dim) for dim, part in zip(dims, parts)]
 
-    works = []
-    for stage, mesh in enumerate(staged.meshes):
-        own = [number for number in _cut_buffers(staged, staged.pipeline.arguments) if staged.buffers[number].stage == stage]
-        if not own or not is_here(mesh):
-            continue
-        specs = tuple(staged.buffers[number].kind.sharding.spec for number in own)
-        dims = [staged.buffers[number].dim for number in own]
-        out = [[spec] * count for spec in specs]
-        call = jax.jit(
-            jax.shard_map(functools.partial(cut, dims), mesh=mesh, in_specs=specs, out_specs=out, check_vma=False)
-        )
-
-        def work(memory: Memory, own: Sequence[int] = own, call: Any = call) -> None:
+    def split(own: Sequence[int], call: Any) -> Work:
+        def work(memory: Memory) -> None:
             cuts = call(*[memory.pop((number, None)) for number in own])
             for number, parts in zip(own, cuts):
                 memory.update({(number, each): part for each, part in enumerate(parts)})
 
-        works.append(work)
+        return work
+
+    works: list[Work] = []
+    all_cut = _cut_buffers(staged, staged.pipeline.arguments)
+    for stage, mesh in enumerate(staged.meshes):
+        own = [number for number in all_cut if staged.buffers[number].stage == stage]
+        if not own or not is_here(mesh):
+            continue
+        specs = tuple(staged.buffers[number].kind.sharding.spec for number in own)
+        dims = [staged.buffers[number].dim or 0 for number in own]
+        out = [[spec] * count for spec in specs]
+        cutting = functools.partial(cut, dims)
+        call = jax.jit(jax.shard_map(cutting, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False))
+        works.append(split(own, call))
     return works
 
 
@@ -317,7 +319,8 @@ def _whole_shape(buffer: Buffer, microbatches: int) -> tuple[int, ...]:
 def _turn(staged: Staged, turn: Turn, pieces: Mapping[int, Any]) -> list[Work]:
     """What this process does in a turn."""
     works: list[Work] = []
-    if turn.piece in pieces:
+    runs = turn.piece is not None and turn.piece in pieces
+    if turn.piece is not None and runs:
         _, _, reads, writes = staged.pipeline.pieces[turn.piece]
 
         def slot(number: int) -> Slot:
@@ -327,9 +330,9 @@ def _turn(staged: Staged, turn: Turn, pieces: Mapping[int, Any]) -> list[Work]:
     for stage in sorted({staged.buffers[into].stage for _, (into, _) in turn.sends}):
         pairs = [pair for pair in turn.sends if staged.buffers[pair[1][0]].stage == stage]
         works += _send(staged, turn.stage, stage, pairs)
-    if turn.piece in pieces and turn.sums:
+    if runs and turn.sums:
         works.append(_accumulate(staged, turn.sums))
-    if turn.piece in pieces and turn.frees:
+    if runs and turn.frees:
         works.append(_free(turn.frees))
     return works
 

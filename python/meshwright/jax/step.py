@@ -274,15 +274,19 @@ class Step:
         return dynamic, by_name, tuple(static)
 
     def _prepare(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
-        captured, plan = None, None
         try:
             captured, plan = self._plan(args, kwargs)
-        finally:
-            # Also when this process has none: the others wait for what it says.
-            agree(plan, self.devices)
+        except Exception:
+            # The others wait for what this process says.
+            agree(None, self.devices)
+            raise
+        agree(plan, self.devices)
         leaves, tree = jax.tree.flatten(call[:2])
-        make = Staged if isinstance(plan, _core.Pipeline) else functools.partial(make_running, tree)
-        running = make(captured, plan, self.devices, self._compiler_options)
+        options = self._compiler_options
+        if isinstance(plan, _core.Pipeline):
+            running: Running | Staged = Staged(captured, plan, self.devices, options)
+        else:
+            running = make_running(tree, captured, plan, self.devices, options)
         shapes = tuple(map(_shape, leaves))
         prepared = Prepared(captured, plan, running, tree, shapes, call[2], tuple(sorted(call[1])))
         self._prepared[_key(call)] = self._latest = prepared

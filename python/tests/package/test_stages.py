@@ -221,6 +221,7 @@ REFUSALS = [
     (dict(tactics=[mw.stages(2, "interleaved", chunks=2), DATA], microbatches=3), "a multiple of 2 microbatches"),
     (dict(tactics=[mw.stages(2), DATA], memory="10KiB"), "Does not fit: stage"),
     (dict(tactics=[mw.stages(2), DATA], microbatches=7), "micro"),
+    (dict(tactics=[mw.stages(2), DATA], mesh="data=4,m=2@time", microbatches=4), "`m` has 2 microbatches already"),
 ]
 
 

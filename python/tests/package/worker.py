@@ -50,7 +50,9 @@ def compute(case, step):
     state = step.shard(case.state)
     losses = []
     for number in range(STEPS):
-        state, loss = step(state, step.shard_batch(own_part(step, case.batch(number))))
+        batch = case.batch(number)
+        # Arrays of numpy are whole, in every process.
+        state, loss = step(state, batch if number == 1 else step.shard_batch(own_part(step, batch)))
         losses.append(float(loss))
     return state, losses
 
