@@ -44,10 +44,11 @@ def _between_processes(
     ]
     compiled = jax.jit(shifted).lower(*abstract).compile()
     zeros = [_zeros(kind, sharding) for kind, sharding in zip(types, shardings)]
+    sends = is_here(source)
 
     def transfer(arrays: Sequence[Any]) -> Sequence[Any]:
         given = [
-            _parts(shape, sharding, (array, zero) if is_here(source) else (zero,))
+            _parts(shape, sharding, (array, zero) if sends else (zero,))
             for shape, sharding, array, zero in zip(shapes, joined, arrays, zeros)
         ]
         return [_taken(array, kind, sharding) for array, kind, sharding in zip(compiled(*given), types, shardings)]
