@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from meshwright._core import DoesNotFit, Error, Plan, __version__
+from meshwright._core import DoesNotFit, Error, Pipeline, Plan, __version__
 from meshwright.tactics import (
     Tactic,
     auto,
@@ -24,6 +24,7 @@ from meshwright.tactics import (
     megatron,
     replicate,
     sequence,
+    stages,
     tile,
     vocab,
     zero1,
@@ -34,6 +35,7 @@ from meshwright.tactics import (
 __all__ = [
     "DoesNotFit",
     "Error",
+    "Pipeline",
     "Plan",
     "Tactic",
     "__version__",
@@ -44,6 +46,7 @@ __all__ = [
     "megatron",
     "replicate",
     "sequence",
+    "stages",
     "tile",
     "vocab",
     "zero1",

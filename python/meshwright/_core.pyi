@@ -58,6 +58,69 @@ class Plan:
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the plan to a file, which `parallelize(plan=…)` and the command read."""
 
+class Pipeline:
+    """A step in stages: what every stage runs and in which order, and what that comes to."""
+
+    @property
+    def summary(self) -> str:
+        """What `meshwright simulate` prints."""
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster that it was made for."""
+    @property
+    def engine(self) -> str:
+        """What runs it."""
+    @property
+    def mesh(self) -> list[tuple[str, int]]:
+        """Names and sizes of the axes of a stage, in the order of device numbers."""
+    @property
+    def stage_count(self) -> int:
+        """How many stages there are; a stage has the devices behind those of the one before."""
+    @property
+    def microbatches(self) -> int:
+        """In how many microbatches a step runs."""
+    @property
+    def schedule(self) -> str:
+        """The order in which stages work on microbatches."""
+    @property
+    def step_seconds(self) -> float:
+        """What a step takes, by the simulation."""
+    @property
+    def peak_bytes(self) -> int:
+        """What a device of the fullest stage has in memory when that is most."""
+    @property
+    def memory_limit(self) -> int:
+        """The bytes of a device that may be used."""
+    @property
+    def buffers(self) -> list[tuple[int, bool, int | None, str, list[int], list[list[str]]]]:
+        """Of every buffer its stage, whether there is one for every microbatch, the dimension of its whole that is cut
+        into them, the type of its elements, its shape on the mesh of the stage, and the axes that cut each dimension."""
+    @property
+    def pieces(self) -> list[tuple[str, int, list[int], list[int]]]:
+        """Of every piece its name, its stage, and the buffers that it reads and writes."""
+    @property
+    def instructions(self) -> list[list[tuple[str, int, int, int | None]]]:
+        """Of every stage what it does, in order: a word, two numbers, and the microbatch. `run` has the piece, `send`
+        the buffer and that on the other stage, `receive` the buffer and the other stage, `accumulate` the buffer of the
+        part and that of the sum, and `free` the buffer."""
+    @property
+    def arguments(self) -> list[list[int]]:
+        """Of every argument, the buffers that hold it."""
+    @property
+    def results(self) -> list[list[int]]:
+        """Of every result, the buffers that hold it."""
+    @property
+    def state(self) -> list[tuple[int, int]]:
+        """Numbers of arguments and of the results that are their next values."""
+    @property
+    def numbers(self) -> list[int]:
+        """Buffers with the number of the microbatch."""
+    @property
+    def text(self) -> str:
+        """The instructions of all stages in words."""
+    def piece_stablehlo(self, piece: int) -> str:
+        """What the devices of a stage run of a piece, inside of a module of whole values."""
+
 class Program:
     """A step as it is planned."""
 
@@ -86,11 +149,26 @@ class Program:
 
         A cluster is a name such as `4x8xh100`, or the text of a TOML file; tactics are the text of one.
         """
+    def pipeline(
+        self,
+        cluster: str,
+        *,
+        memory: str | None = None,
+        mesh: str | None = None,
+        tactics: str | None = None,
+        microbatches: int | None = None,
+        engine: str = "xla",
+    ) -> Pipeline:
+        """The step in the stages that tactics ask for. The mesh is that of one stage. Where no number of microbatches is
+        given, the fastest of a few is taken."""
     def load(self, text: str, name: str, cluster: str | None = None) -> Plan:
         """The plan of a file, by its text. One for another program, or another cluster, is refused."""
 
 def cluster_devices(cluster: str) -> tuple[str, int]:
     """The name of the device that a cluster is made of, and how many it has."""
+
+def stage_count(tactics: str) -> int | None:
+    """How many stages the text of a tactics file asks for, if it does."""
 
 def device_name(reported: str) -> str | None:
     """The name in the catalog of a device that an engine reports as `NVIDIA A100-SXM4-80GB` or `TPU v4`."""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Literal, Union
 
-Value = Union[bool, int, str, "list[str]", "Mapping[str, int | str]"]
+Value = Union[bool, int, str, "list[str]", "list[str | list[str]]", "Mapping[str, int | str]"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +74,16 @@ def zero2(axis: str) -> Tactic:
 def zero3(axis: str) -> Tactic:
     """Stores state, gradients and parameters in parts."""
     return _preset(axis, "zero3")
+
+
+def stages(
+    cut: int | Iterable[str | Iterable[str]],
+    schedule: Literal["1f1b", "gpipe", "interleaved", "zero-bubble"] = "1f1b",
+    chunks: int = 1,
+) -> Tactic:
+    """Runs the model in so many stages, each on a mesh of its own; or in stages of the scopes that patterns name."""
+    scopes = cut if isinstance(cut, int) else [entry if isinstance(entry, str) else list(entry) for entry in cut]
+    return Tactic({"stages": scopes, "schedule": schedule, **({"chunks": chunks} if chunks != 1 else {})})
 
 
 def auto(

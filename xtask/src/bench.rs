@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the importer beside jaxlib's parser and partitioning beside Shardy's propagation,
 //! on the same texts in the same run; the profiler beside PyTorch, and beside what XLA and PyTorch said; the
-//! simulator; and the solver beside what is known of instances of the contest.
+//! simulator; calls of planned steps beside those of `jax.jit`; and the solver beside what is known of instances of the
+//! contest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +37,18 @@ pub(crate) fn run() -> Result<()> {
     partition(&python, &folder.join("with locations.mlir"))?;
     profiler()?;
     simulator()?;
+    calls(&python)?;
     solver()
+}
+
+/// What a call of a planned step costs beside one of `jax.jit`.
+fn calls(python: &Path) -> Result<()> {
+    let package = target()?.join("package");
+    python::install(python, root(), &package)?;
+    let mut command = Command::new(python);
+    command.arg(root().join("python/benches/overhead.py")).env("PYTHONPATH", package);
+    print!("\n{}", output(command.env("XLA_FLAGS", "--xla_force_host_platform_device_count=8"))?);
+    Ok(())
 }
 
 /// How long a pipeline of GPT-3 takes to prepare, and to simulate once it is.

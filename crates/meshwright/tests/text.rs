@@ -273,6 +273,11 @@ fn show_pipeline(source: &str) -> Result<String, Failed> {
             writeln!(text, "{}\n{}", pipeline.piece_name(index), piece.program)?;
         }
     }
+    if source.contains("// show: held") {
+        for (buffer, held) in pipeline.buffers.iter().zip(pipeline.held()) {
+            writeln!(text, "stage {} `{}` {} {}", buffer.stage, buffer.name, buffer.ty, held.describe(&pipeline.mesh))?;
+        }
+    }
     Ok(text + &pipeline.to_string())
 }
 

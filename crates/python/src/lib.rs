@@ -3,6 +3,7 @@
 //! What people call is `python/meshwright`, which knows of JAX; this module knows of texts.
 
 mod error;
+mod pipeline;
 mod plan;
 mod program;
 mod work;
@@ -20,6 +21,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::error::{DoesNotFit, Error};
+    #[pymodule_export]
+    use crate::pipeline::{Pipeline, stage_count};
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use crate::program::Asked;
 
 /// How wide texts are.
-const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 
 /// A plan: how every device runs a part of a step, and what that comes to.
 #[pyclass(frozen, module = "meshwright")]

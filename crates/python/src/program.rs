@@ -17,6 +17,7 @@ use meshwright_report::problem::Problem;
 use pyo3::prelude::*;
 
 use crate::error::{diagnosed, does_not_fit, refuse};
+use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 use crate::work::interruptible;
 
@@ -57,10 +58,26 @@ impl Program {
         let words = Words { cluster, memory, mesh, tactics, microbatches, engine };
         let asked = Asked::new(&self.name, &words).map_err(|problem| refuse(&problem))?;
         let program = Arc::clone(&self.program);
-        interruptible(py, move || asked.plan(&program))?.map_err(|refused| match refused {
-            Refused::Unplannable(problem) => refuse(&problem),
-            Refused::TooLarge(problem) => does_not_fit(&problem),
-        })
+        interruptible(py, move || asked.plan(&program))?.map_err(Refused::into_error)
+    }
+
+    /// The step in the stages that tactics ask for.
+    #[pyo3(signature = (cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, engine = "xla"))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn pipeline(
+        &self,
+        py: Python<'_>,
+        cluster: &str,
+        memory: Option<&str>,
+        mesh: Option<&str>,
+        tactics: Option<&str>,
+        microbatches: Option<usize>,
+        engine: &str,
+    ) -> PyResult<Pipeline> {
+        let words = Words { cluster, memory, mesh, tactics, microbatches, engine };
+        let asked = Asked::new(&self.name, &words).map_err(|problem| refuse(&problem))?;
+        let program = Arc::clone(&self.program);
+        interruptible(py, move || asked.pipeline(&program))?.map_err(Refused::into_error)
     }
 
     /// The plan of a file, by its text. One for another program, or another cluster, is refused.
@@ -135,15 +152,24 @@ pub(crate) struct Asked {
     /// With no more memory than may be used.
     pub(crate) cluster: Cluster,
     pub(crate) limit_bytes: u64,
-    mesh: Option<Mesh>,
-    tactics: Option<Vec<Tactic>>,
-    microbatches: Option<usize>,
+    pub(crate) mesh: Option<Mesh>,
+    pub(crate) tactics: Option<Vec<Tactic>>,
+    pub(crate) microbatches: Option<usize>,
 }
 
 /// Why there is no plan.
-enum Refused {
+pub(crate) enum Refused {
     Unplannable(Problem),
     TooLarge(Problem),
+}
+
+impl Refused {
+    fn into_error(self) -> PyErr {
+        match self {
+            Refused::Unplannable(problem) => refuse(&problem),
+            Refused::TooLarge(problem) => does_not_fit(&problem),
+        }
+    }
 }
 
 impl Asked {
@@ -216,7 +242,7 @@ fn read_cluster(text: &str) -> Result<Cluster, Problem> {
     parse_file(text).map_err(|ClusterError { span, message, hint }| in_text("cluster", text, span, message, hint))
 }
 
-fn read_tactics(text: &str) -> Result<Vec<Tactic>, Problem> {
+pub(crate) fn read_tactics(text: &str) -> Result<Vec<Tactic>, Problem> {
     parse_tactics(text).map_err(|error| in_text("tactics", text, error.span, error.message, error.hint))
 }
 

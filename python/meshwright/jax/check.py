@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from meshwright import _core
 from meshwright.jax.step import Step
 
 
@@ -35,6 +36,11 @@ def check(step: Step, *args: Any, tolerance: float = 1e-4, **kwargs: Any) -> Com
 
     The original has to fit one device, so give it small data. The arguments are left as they are, donated or not.
     """
+    if any(device.process_index != jax.process_index() for device in step.devices):
+        raise _core.Error(
+            "the devices of a step are in several processes, and results are compared in one\n\n"
+            "hint: check the step with as many devices in one process, on a CPU if need be"
+        )
     with jax.default_device(step.devices[0]):
         expected = jax.tree.leaves(step.function.jit(donate=False)(*args, **kwargs))
     found = jax.tree.leaves(step.run_copied(*args, **kwargs))

@@ -73,7 +73,7 @@ def plan(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     **kwargs: Any,
-) -> _core.Plan:
+) -> _core.Plan | _core.Pipeline:
     """Plans a step for a cluster, which need not be here. Only shapes and types of the arguments matter, such as
     `jax.eval_shape` gives; nothing is allocated. The other options are those of `parallelize`."""
     described = read_cluster(cluster)

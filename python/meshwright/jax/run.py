@@ -16,6 +16,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from meshwright import _core
 from meshwright.jax.capture import Captured
+from meshwright.jax.progress import Told
 
 # What keeps XLA from undoing what a plan says, by platform.
 COMPILER_OPTIONS: dict[str, dict[str, str]] = {
@@ -39,26 +40,52 @@ class Running:
 
     arguments: tuple[NamedSharding, ...]
     results: tuple[NamedSharding, ...]
-    # Of leaves, and giving leaves; the arguments that the step donates are donated.
-    call: Callable[..., Any]
+    is_one_process: bool
+    # Of all arguments, those by name behind those by number; what the step donates is donated.
+    call: Any
+    # Shapes and types of these arguments.
+    shapes: tuple[Any, ...]
+
+    def compile(self, told: Told) -> Any:
+        """Compiled ahead, by JAX itself. What it gives is called like the jitted function, without looking twice at
+        the leaves."""
+        return self.call.lower(*self.shapes).compile()
 
 
 def make_running(
-    captured: Captured, plan: _core.Plan, devices: Sequence[jax.Device], compiler_options: Mapping[str, Any]
+    tree: Any, captured: Captured, plan: _core.Plan, devices: Sequence[jax.Device], compiler_options: Mapping[str, Any]
 ) -> Running:
     mesh = _mesh(plan, devices)
     arguments = _shardings(mesh, captured.arguments, plan.arguments)
     results = _shardings(mesh, captured.results, plan.results)
-    exported = _exported(captured, plan, mesh.size)
+    of_leaves = module_call(plan.stablehlo, captured.arguments, captured.results, captured.platform, mesh.size)
+
+    def whole(*given: Any) -> Any:
+        return jax.tree.unflatten(captured.results_tree, of_leaves(*jax.tree.leaves(given)))
+
     call = jax.jit(
-        exported.call,
-        in_shardings=arguments,
-        out_shardings=results,
-        donate_argnums=captured.donated,
+        whole,
+        in_shardings=_by_argument(tree, arguments),
+        out_shardings=jax.tree.unflatten(captured.results_tree, results),
+        donate_argnums=_donated(tree, captured),
         keep_unused=True,
         compiler_options={**COMPILER_OPTIONS.get(captured.platform, {}), **compiler_options},
     )
-    return Running(arguments, results, call)
+    is_one_process = len({device.process_index for device in mesh.devices.flat}) == 1
+    return Running(arguments, results, is_one_process, call, _by_argument(tree, captured.arguments))
+
+
+def _by_argument(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Leaves in the arguments by number, and behind them in those by name, which is the order that JAX has them in."""
+    args, kwargs = jax.tree.unflatten(tree, leaves)
+    return (*args, *(kwargs[name] for name in sorted(kwargs)))
+
+
+def _donated(tree: Any, captured: Captured) -> list[int]:
+    """Which arguments the step donates. It donates all leaves of one or none."""
+    donated = set(captured.donated)
+    numbers = _by_argument(tree, range(len(captured.arguments)))
+    return [number for number, leaves in enumerate(numbers) if donated.intersection(jax.tree.leaves(leaves))]
 
 
 def _mesh(plan: _core.Plan, devices: Sequence[jax.Device]) -> Mesh:
@@ -83,18 +110,21 @@ def _shardings(
     return tuple(map(sharding, leaves, stored))
 
 
-def _exported(captured: Captured, plan: _core.Plan, devices: int) -> export.Exported:
-    """The plan's module as JAX calls modules: an export of as many arguments and results, with another body."""
+def module_call(
+    text: str, arguments: Sequence[Any], results: Sequence[Any], platform: str, devices: int
+) -> Callable[..., Any]:
+    """A module as a function that can be jitted: an export of as many arguments and results, with another body."""
 
     def stand_in(*_: Any) -> tuple[Any, ...]:
-        return tuple(jax.numpy.zeros(()) for _ in captured.results)
+        return tuple(jax.numpy.zeros(()) for _ in results)
 
-    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in captured.arguments]
-    exported = export.export(jax.jit(stand_in, keep_unused=True), platforms=(captured.platform,))(*shapes)
-    serialized = _serialize(plan.stablehlo)
-    return dataclasses.replace(
-        exported, mlir_module_serialized=serialized, nr_devices=devices, out_avals=captured.results
+    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in arguments]
+    exported = export.export(jax.jit(stand_in, keep_unused=True), platforms=(platform,))(*shapes)
+    avals = tuple(jax.core.ShapedArray(leaf.shape, leaf.dtype, weak_type=leaf.weak_type) for leaf in results)
+    replaced = dataclasses.replace(
+        exported, mlir_module_serialized=_serialize(text), nr_devices=devices, out_avals=avals
     )
+    return replaced.call
 
 
 def _serialize(text: str) -> bytes:

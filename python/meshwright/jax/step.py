@@ -7,22 +7,27 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import jax
-from jax.sharding import NamedSharding
 
 from meshwright import _core
+from meshwright.jax import state as states
 from meshwright.jax.capture import Captured, Function, capture
 from meshwright.jax.cluster import engine_of, platform_of
+from meshwright.jax.place import place
+from meshwright.jax.processes import agree
+from meshwright.jax.progress import shown
 from meshwright.jax.run import Running, make_running
+from meshwright.jax.stages import Staged
 
 logger = logging.getLogger("meshwright")
 
-# Leaves and their tree, without static arguments, which are told apart.
-Call = tuple[list[Any], Any, tuple[Any, ...]]
+AnyPlan = Union[_core.Plan, _core.Pipeline]
+# Arguments by number and by name, without static ones, which are told apart.
+Call = tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +40,10 @@ class Wish:
     tactics: str | None = None
     microbatches: int | None = None
 
-    def make_plan(self, captured: Captured) -> _core.Plan:
-        return captured.program.plan(
+    def make_plan(self, captured: Captured) -> AnyPlan:
+        has_stages = self.tactics is not None and _core.stage_count(self.tactics) is not None
+        make = captured.program.pipeline if has_stages else captured.program.plan
+        return make(
             self.cluster,
             memory=self.memory,
             mesh=self.mesh,
@@ -51,30 +58,64 @@ class Prepared:
     """A step at some shapes: what was captured, the plan, and what runs it."""
 
     captured: Captured
-    plan: _core.Plan
-    running: Running
+    plan: AnyPlan
+    running: Running | Staged
     arguments_tree: Any
+    # Shapes and types of the leaves.
+    shapes: tuple[Any, ...]
     static: tuple[Any, ...]
+    # Of the arguments by name.
+    names: tuple[str, ...]
 
     @functools.cached_property
-    def compiled(self) -> Any:
+    def program(self) -> Any:
         """What devices run, compiled once: a jitted function would be compiled again where arguments come from numpy
         in one call and from devices in the next."""
         started = time.monotonic()
-        compiled = self.running.call.lower(*self.captured.arguments).compile()
+        with shown("compiling") as told:
+            program = self.running.compile(told)
         logger.info("compiled it in %.1f s", time.monotonic() - started)
-        return compiled
+        return program
 
-    def run(self, leaves: Sequence[Any]) -> Any:
-        try:
-            results = self.compiled(*leaves)
-        except ValueError as error:
-            _refuse_misplaced(self, leaves, error)
-            raise
-        return jax.tree.unflatten(self.captured.results_tree, results)
+    @functools.cached_property
+    def run(self) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+        """Runs the step on arguments by number and by name. Arguments of other shapes are a `TypeError`."""
+        program, names = self.program, self.names
+        if isinstance(self.running, Staged):
+            return self._run_stages
+        if not self.running.is_one_process:
+            return lambda args, kwargs: self._run_leaves(self._leaves(args, kwargs))
+        if not names:
+            return lambda args, kwargs: program(*args, **kwargs)
 
-    def place(self, leaves: Sequence[Any]) -> list[Any]:
-        return jax.device_put(list(leaves), list(self.running.arguments))
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if len(kwargs) != len(names):
+                raise TypeError("other arguments")
+            return program(*args, *[kwargs.get(name) for name in names])
+
+        return run
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        if tree != self.arguments_tree or tuple(map(_shape, leaves)) != self.shapes:
+            raise TypeError("other arguments")
+        return leaves
+
+    def _run_stages(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return jax.tree.unflatten(self.captured.results_tree, self.program(self._leaves(args, kwargs)))
+
+    def _run_leaves(self, leaves: Sequence[Any]) -> Any:
+        """Of several processes each puts its part of what comes from numpy where it belongs."""
+
+        def put(leaf: Any, lies: Any) -> Any:
+            return leaf if isinstance(leaf, jax.Array) and leaf.committed else place(leaf, lies)
+
+        args, kwargs = jax.tree.unflatten(self.arguments_tree, map(put, leaves, self.running.arguments))
+        return self.program(*args, *[kwargs[name] for name in self.names])
+
+    def place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves = jax.tree.leaves((args, kwargs))
+        return jax.tree.unflatten(self.arguments_tree, map(place, leaves, self.running.arguments))
 
 
 class Step:
@@ -90,7 +131,7 @@ class Step:
         function: Function,
         devices: Sequence[jax.Device],
         wish: Wish,
-        plan: _core.Plan | str | os.PathLike[str] | None = None,
+        plan: AnyPlan | str | os.PathLike[str] | None = None,
         compiler_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.function = function
@@ -98,45 +139,81 @@ class Step:
         self._wish = wish
         self._given_plan = plan
         self._compiler_options = dict(compiler_options or {})
+        self._has_static = bool(function.static_argnums or function.static_argnames)
         self._prepared: dict[Any, Prepared] = {}
         self._latest: Prepared | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = leaves, tree, static = self._flatten(args, kwargs)
+        given = args, kwargs
+        static: tuple[Any, ...] = ()
+        if self._has_static:
+            args, kwargs, static = self._split(args, kwargs)
         latest = self._latest
-        if latest is not None and tree == latest.arguments_tree and static == latest.static:
+        if latest is not None and static == latest.static:
             try:
-                return latest.run(leaves)
+                return latest.run(args, kwargs)
             except TypeError:
                 # Arguments of other shapes, which is cheaper to be told than to look for in every call.
                 pass
+            except ValueError as error:
+                _refuse_misplaced(latest, args, kwargs, error)
+                raise
+        call = args, kwargs, static
         prepared = self._prepared.get(_key(call))
-        is_new = prepared is None
         if prepared is None:
-            prepared = self._prepare(call, args, kwargs)
+            prepared = self._prepare(call, *given)
+            args, kwargs = prepared.place(args, kwargs)
         self._latest = prepared
-        return prepared.run(prepared.place(leaves) if is_new else leaves)
+        try:
+            return prepared.run(args, kwargs)
+        except ValueError as error:
+            _refuse_misplaced(prepared, args, kwargs, error)
+            raise
 
     @property
-    def plan(self) -> _core.Plan:
+    def plan(self) -> AnyPlan:
         """The plan of the shapes that were last used."""
         return self._last().plan
 
     @property
     def shardings(self) -> Any:
         """How the arguments lie: a sharding for every leaf, in the tuple of the arguments and the dictionary of those
-        by name. Give them to `jax.jit` as `out_shardings` to make state where it belongs, or to orbax to restore it."""
+        by name."""
         prepared = self._last()
         return jax.tree.unflatten(prepared.arguments_tree, prepared.running.arguments)
 
+    def abstract(self, argument: int = 0) -> Any:
+        """An argument as shapes, types and shardings."""
+        prepared = self._last()
+        leaves = [
+            jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=lies)
+            for leaf, lies in zip(prepared.captured.arguments, prepared.running.arguments)
+        ]
+        return _numbered(jax.tree.unflatten(prepared.arguments_tree, leaves)[0], argument)
+
     def prepare(self, *args: Any, **kwargs: Any) -> Step:
         """Captures and plans for arguments, of which only shapes and types matter: `jax.ShapeDtypeStruct` will do."""
-        call = self._flatten(args, kwargs)
+        call = self._split(args, kwargs)
         prepared = self._prepared.get(_key(call))
         if prepared is None:
             prepared = self._prepare(call, args, kwargs)
         self._latest = prepared
         return self
+
+    def init(self, make: Callable[..., Any], *args: Any, argument: int = 0) -> Any:
+        """What a function of arrays gives, such as the first state, made in parts where the step takes it. Nothing of it
+        is ever whole on a device that does not store it whole."""
+        return states.init(make, args, _numbered(self.shardings[0], argument))
+
+    def save(self, path: str | os.PathLike[str], state: Any) -> None:
+        """Writes state as an orbax checkpoint, every process its part."""
+        running = self._last().running
+        states.save(path, state, running.meshes if isinstance(running, Staged) else [])
+
+    def restore(self, path: str | os.PathLike[str], argument: int = 0) -> Any:
+        """Reads an argument of the step from an orbax checkpoint, every device just what it stores, whatever the plan was
+        under which it was saved."""
+        return states.restore(path, self.abstract(argument))
 
     def shard(self, *args: Any) -> Any:
         """Puts arguments where the plan stores them; the first few will do once there is a plan. One argument is given
@@ -146,21 +223,37 @@ class Step:
         positional, _ = self.shardings
         if len(args) > len(positional):
             raise _core.Error(f"the step has {len(positional)} arguments, and {len(args)} are given")
-        placed = tuple(jax.device_put(given, lies) for given, lies in zip(args, positional))
+        placed = tuple(jax.tree.map(place, given, lies) for given, lies in zip(args, positional))
         return placed[0] if len(placed) == 1 else placed
+
+    def shard_batch(self, batch: Any, argument: int = 1) -> Any:
+        """Puts a batch where the plan stores it. A process gives all of it, or just the part that `local_slices` tells,
+        and of every leaf what it likes."""
+
+        def put(path: Any, leaf: Any, whole: Any) -> Any:
+            name = jax.tree_util.keystr(path)
+            return states.from_local(name, leaf, whole.shape, whole.dtype, whole.sharding)
+
+        return jax.tree_util.tree_map_with_path(put, batch, self.abstract(argument))
+
+    def local_slices(self, argument: int = 1) -> Any:
+        """For every leaf of an argument, the part of it that the devices of this process have, as slices."""
+        return jax.tree.map(lambda leaf: states.local_slices(leaf.shape, leaf.sharding), self.abstract(argument))
 
     @property
     def compiled(self) -> Any:
-        """What devices run, as JAX shows what it compiled: `as_text`, `memory_analysis`, `cost_analysis`."""
-        return self._last().compiled
+        """What devices run, as JAX shows what it compiled: `as_text`, `memory_analysis`, `cost_analysis`. Of a step in
+        stages, these by the names of the pieces."""
+        prepared = self._last()
+        return prepared.program.compiled if isinstance(prepared.running, Staged) else prepared.program
 
     def run_copied(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the step on copies, so that no argument is used up."""
         self.prepare(*args, **kwargs)
-        leaves, _, _ = self._flatten(args, kwargs)
+        args, kwargs, _ = self._split(args, kwargs)
         # What is put on several devices may still share memory with what was given.
-        copies = [leaf.copy() if isinstance(leaf, jax.Array) else leaf for leaf in leaves]
-        return self._last().run(self._last().place(copies))
+        copies = jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, jax.Array) else leaf, (args, kwargs))
+        return self._last().run(*self._last().place(*copies))
 
     def result_names(self) -> list[str]:
         return [name for name, _ in self._last().captured.program.results]
@@ -172,45 +265,67 @@ class Step:
             )
         return self._latest
 
-    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         numbers, names = self.function.static_argnums, self.function.static_argnames
-        if not numbers and not names:
-            leaves, tree = jax.tree.flatten((args, kwargs))
-            return leaves, tree, ()
         dynamic = tuple(given for number, given in enumerate(args) if number not in numbers)
         by_name = {name: given for name, given in kwargs.items() if name not in names}
         static = [(number, args[number]) for number in numbers if number < len(args)]
         static += sorted((name, given) for name, given in kwargs.items() if name in names)
-        leaves, tree = jax.tree.flatten((dynamic, by_name))
-        return leaves, tree, tuple(static)
+        return dynamic, by_name, tuple(static)
 
     def _prepare(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
+        try:
+            captured, plan = self._plan(args, kwargs)
+        except Exception:
+            # The others wait for what this process says.
+            agree(None, self.devices)
+            raise
+        agree(plan, self.devices)
+        leaves, tree = jax.tree.flatten(call[:2])
+        options = self._compiler_options
+        if isinstance(plan, _core.Pipeline):
+            running: Running | Staged = Staged(captured, plan, self.devices, options)
+        else:
+            running = make_running(tree, captured, plan, self.devices, options)
+        shapes = tuple(map(_shape, leaves))
+        prepared = Prepared(captured, plan, running, tree, shapes, call[2], tuple(sorted(call[1])))
+        self._prepared[_key(call)] = self._latest = prepared
+        return prepared
+
+    def _plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Captured, AnyPlan]:
         started = time.monotonic()
         captured = capture(self.function, args, kwargs, platform_of(self._wish.cluster))
         captured_seconds = time.monotonic() - started
-        plan = self._make_plan(captured)
+        with shown("planning"):
+            plan = self._make_plan(captured)
         logger.info(
             "captured `%s` in %.1f s and planned it in %.1f s",
             self.function.name,
             captured_seconds,
             time.monotonic() - started - captured_seconds,
         )
-        running = make_running(captured, plan, self.devices, self._compiler_options)
-        prepared = Prepared(captured, plan, running, *call[1:])
-        self._prepared[_key(call)] = self._latest = prepared
-        return prepared
+        return captured, plan
 
-    def _make_plan(self, captured: Captured) -> _core.Plan:
+    def _make_plan(self, captured: Captured) -> AnyPlan:
         given = self._given_plan
         if given is None:
             return self._wish.make_plan(captured)
+        if isinstance(given, _core.Pipeline):
+            raise _core.Error("a plan with stages cannot be given\n\nhint: give the tactics that it was made of")
         if isinstance(given, _core.Plan):
             return captured.program.load(given.json, "plan", self._wish.cluster)
         return captured.program.load(Path(given).read_text(encoding="utf-8"), os.fspath(given), self._wish.cluster)
 
 
+def _numbered(arguments: tuple[Any, ...], number: int) -> Any:
+    if not -len(arguments) <= number < len(arguments):
+        raise _core.Error(f"the step has {len(arguments)} arguments by number, and none is number {number}")
+    return arguments[number]
+
+
 def _key(call: Call) -> Any:
-    leaves, tree, static = call
+    args, kwargs, static = call
+    leaves, tree = jax.tree.flatten((args, kwargs))
     return tree, tuple([_shape(leaf) for leaf in leaves]), static
 
 
@@ -222,10 +337,10 @@ def _shape(leaf: Any) -> Any:
         return (), jax.numpy.result_type(leaf)
 
 
-def _refuse_misplaced(prepared: Prepared, leaves: Sequence[Any], error: ValueError) -> None:
+def _refuse_misplaced(prepared: Prepared, args: tuple[Any, ...], kwargs: dict[str, Any], error: ValueError) -> None:
     """Says which arguments lie elsewhere, where that is what is wrong."""
     names = [name for name, _ in prepared.captured.program.arguments]
-    for name, leaf, lies in zip(names, leaves, prepared.running.arguments):
+    for name, leaf, lies in zip(names, jax.tree.leaves((args, kwargs)), prepared.running.arguments):
         if isinstance(leaf, jax.Array) and leaf.committed and not lies.is_equivalent_to(leaf.sharding, leaf.ndim):
             raise _core.Error(
                 f"`{name}` lies as {leaf.sharding}, and the plan stores it as {lies.spec}\n\n"

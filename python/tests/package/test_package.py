@@ -307,7 +307,7 @@ def test_stubs_tell_what_there_is():
     told = {node.name: node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     there = {name for name in vars(_core) if not name.startswith("__")}
     assert set(told) == there
-    for name in ("Plan", "Program"):
+    for name in ("Pipeline", "Plan", "Program"):
         members = {node.name for node in told[name].body if isinstance(node, ast.FunctionDef)}
         own = {member for member in vars(getattr(_core, name)) if not member.startswith("__")}
         assert members - {"__new__"} == own

@@ -14,6 +14,7 @@ mod place;
 mod portable;
 mod print;
 mod schedule;
+mod stablehlo;
 mod wire;
 mod write;
 

@@ -1,0 +1,305 @@
+//! Steps in stages as Python sees them.
+
+use std::time::Instant;
+
+use meshwright::lower::estimate;
+use meshwright::pipeline::{Instruction, Pipeline as Staged, Pipelined, pipeline};
+use meshwright::program::Program;
+use meshwright::shard::{Axis, Mesh, Sharding};
+use meshwright::simulate::Prepared;
+use meshwright::tactics::{Action, StageCut, Stages, Tactic};
+use meshwright_report::axes::Axes;
+use meshwright_report::problem::Problem;
+use meshwright_report::simulate::{Simulation, Step, Summary, check_devices};
+use meshwright_report::table::size;
+use pyo3::prelude::*;
+
+use crate::plan::WIDTH;
+use crate::program::{Asked, Refused, read_tactics};
+
+/// The axis of the microbatches, where the user names none.
+const MICROBATCHES: &str = "micro";
+/// What is tried where the user says no number of microbatches.
+const TRIED: [usize; 6] = [1, 2, 4, 8, 16, 32];
+
+/// A step in stages: what every stage runs and in which order, and what that comes to.
+#[pyclass(frozen, module = "meshwright")]
+pub(crate) struct Pipeline {
+    pipeline: Staged,
+    /// How an engine holds every buffer, also in whole axes.
+    held: Vec<Sharding>,
+    axes: Axes,
+    /// For each argument, the number of the result that is its next value.
+    next: Vec<Option<usize>>,
+    /// What `meshwright simulate` prints.
+    #[pyo3(get)]
+    summary: String,
+    #[pyo3(get)]
+    cluster: String,
+    #[pyo3(get)]
+    engine: String,
+    #[pyo3(get)]
+    step_seconds: f64,
+    #[pyo3(get)]
+    peak_bytes: u64,
+    #[pyo3(get)]
+    memory_limit: u64,
+}
+
+/// A buffer: its stage, whether there is one for every microbatch, the dimension that is cut into them, the type of
+/// its elements, its whole shape, and the axes that cut each dimension.
+type BufferRow = (usize, bool, Option<usize>, &'static str, Vec<usize>, Vec<Vec<String>>);
+
+/// What is done: its name, two numbers that depend on it, and the microbatch.
+type InstructionRow = (&'static str, usize, usize, Option<usize>);
+
+#[pymethods]
+impl Pipeline {
+    /// Names and sizes of the axes of a stage, in the order of device numbers.
+    #[getter]
+    fn mesh(&self) -> Vec<(String, usize)> {
+        self.axes.sizes.clone()
+    }
+
+    #[getter]
+    fn stage_count(&self) -> usize {
+        self.pipeline.stages.len()
+    }
+
+    #[getter]
+    fn microbatches(&self) -> usize {
+        self.pipeline.microbatches
+    }
+
+    #[getter]
+    fn schedule(&self) -> &'static str {
+        self.pipeline.schedule.name()
+    }
+
+    #[getter]
+    fn buffers(&self) -> Vec<BufferRow> {
+        let row = |index: usize| {
+            let buffer = &self.pipeline.buffers[index];
+            let cut = self.held[index].dims.iter().map(|pieces| self.pipeline.mesh.product(pieces));
+            let whole = buffer.ty.shape.iter().zip(cut).map(|(&size, parts)| size * parts).collect();
+            let dim = self.pipeline.microbatch_dim(index);
+            (buffer.stage, buffer.each_microbatch, dim, buffer.ty.dtype.name(), whole, self.axes.dims[index].clone())
+        };
+        (0..self.pipeline.buffers.len()).map(row).collect()
+    }
+
+    /// Of every piece its name, its stage, and the buffers that it reads and writes.
+    #[getter]
+    fn pieces(&self) -> Vec<(String, usize, Vec<usize>, Vec<usize>)> {
+        let pieces = self.pipeline.pieces.iter().enumerate();
+        let stages = self.pipeline.stages.len();
+        let row = |(index, piece): (usize, &meshwright::pipeline::Piece)| {
+            (self.pipeline.piece_name(index), piece.chunk % stages, piece.reads.clone(), piece.writes.clone())
+        };
+        pieces.map(row).collect()
+    }
+
+    /// What the devices of a stage run of a piece, inside of a module of whole values.
+    fn piece_stablehlo(&self, py: Python<'_>, piece: usize) -> PyResult<String> {
+        if piece >= self.pipeline.pieces.len() {
+            return Err(pyo3::exceptions::PyIndexError::new_err(format!("there is no piece {piece}")));
+        }
+        Ok(py.detach(|| self.pipeline.piece_stablehlo(piece, &self.held)))
+    }
+
+    /// What every stage does, in order.
+    #[getter]
+    fn instructions(&self) -> Vec<Vec<InstructionRow>> {
+        let row = |instruction: &Instruction| match *instruction {
+            Instruction::Run { piece, microbatch } => ("run", piece, 0, microbatch),
+            Instruction::Send { buffer, microbatch, into, .. } => ("send", buffer, into, microbatch),
+            Instruction::Receive { buffer, microbatch, from } => ("receive", buffer, from, microbatch),
+            Instruction::Accumulate { from, into, microbatch } => ("accumulate", from, into, microbatch),
+            Instruction::Free { buffer, microbatch } => ("free", buffer, 0, microbatch),
+        };
+        self.pipeline.stages.iter().map(|list| list.iter().map(row).collect()).collect()
+    }
+
+    /// Of every argument, the buffers that hold it.
+    #[getter]
+    fn arguments(&self) -> Vec<Vec<usize>> {
+        self.pipeline.arguments.iter().map(|copies| copies.iter().map(|stored| stored.buffer).collect()).collect()
+    }
+
+    /// Of every result, the buffers that hold it.
+    #[getter]
+    fn results(&self) -> Vec<Vec<usize>> {
+        self.pipeline.results.iter().map(|copies| copies.iter().map(|stored| stored.buffer).collect()).collect()
+    }
+
+    /// Numbers of arguments and of the results that are their next values.
+    #[getter]
+    fn state(&self) -> Vec<(usize, usize)> {
+        let next = self.next.iter().enumerate();
+        next.filter_map(|(argument, result)| result.map(|result| (argument, result))).collect()
+    }
+
+    /// The number of the microbatch, as buffers of stages whose pieces read it.
+    #[getter]
+    fn numbers(&self) -> Vec<usize> {
+        let is_number = |&index: &usize| self.pipeline.buffers[index].role == meshwright::pipeline::Role::Number;
+        (0..self.pipeline.buffers.len()).filter(is_number).collect()
+    }
+
+    /// The instructions of all stages in words.
+    #[getter]
+    fn text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.pipeline.to_string())
+    }
+
+    fn __str__(&self) -> &str {
+        &self.summary
+    }
+
+    fn __repr__(&self) -> String {
+        let mesh: Vec<String> = self.axes.sizes.iter().map(|(name, size)| format!("{name}={size}")).collect();
+        let (stages, microbatches) = (self.pipeline.stages.len(), self.pipeline.microbatches);
+        format!("<Pipeline for {}: {stages} stages of {}, {microbatches} microbatches>", self.cluster, mesh.join(","))
+    }
+}
+
+/// How many stages tactics ask for, if they do.
+#[pyfunction]
+pub(crate) fn stage_count(tactics: &str) -> PyResult<Option<usize>> {
+    let tactics = read_tactics(tactics).map_err(|problem| crate::error::refuse(&problem))?;
+    Ok(find_stages(&tactics).map(count))
+}
+
+fn find_stages(tactics: &[Tactic]) -> Option<&Stages> {
+    let mut actions = tactics.iter().flat_map(|tactic| &tactic.actions);
+    actions.find_map(|action| if let Action::Stages(stages) = action { Some(stages) } else { None })
+}
+
+fn count(stages: &Stages) -> usize {
+    match &stages.cut {
+        StageCut::Even(count) => *count,
+        StageCut::Scopes(scopes) => scopes.len() / stages.chunks.max(1),
+    }
+}
+
+impl Asked {
+    /// Lays a step out in the stages that tactics ask for. Where the user says no number of microbatches, the fastest
+    /// of a few is taken.
+    pub(crate) fn pipeline(&self, program: &Program) -> Result<Pipeline, Refused> {
+        let tactics = self.tactics.as_deref().unwrap_or_default();
+        let unplannable = |message: &str| Refused::Unplannable(Problem::new(message));
+        let stages = find_stages(tactics).ok_or_else(|| unplannable("no tactic has `stages`"))?;
+        let mesh = self.stage_mesh(tactics, count(stages)).map_err(Refused::Unplannable)?;
+        if let Some(axis) = mesh.axes.iter().find(|axis| axis.temporal) {
+            if self.microbatches.is_some_and(|microbatches| microbatches != axis.size) {
+                return Err(unplannable(&format!("axis `{}` has {} microbatches already", axis.name, axis.size)));
+            }
+            return self.pipeline_on(program, &mesh, tactics);
+        }
+        if let Some(microbatches) = self.microbatches {
+            return self.pipeline_in(program, &mesh, tactics, microbatches);
+        }
+        let mut best: Result<Pipeline, Refused> = self.pipeline_in(program, &mesh, tactics, 1);
+        for microbatches in TRIED.into_iter().filter(|&microbatches| microbatches > 1) {
+            match (&best, self.pipeline_in(program, &mesh, tactics, microbatches)) {
+                (Ok(known), Ok(found)) if found.step_seconds >= known.step_seconds => {}
+                (_, Ok(found)) => best = Ok(found),
+                // What is wrong with more microbatches, such as a batch that they do not divide, is no concern.
+                (_, Err(_)) => {}
+            }
+        }
+        best
+    }
+
+    /// The mesh of a stage: the one that was given, or the devices of a stage along the one axis that tactics name.
+    fn stage_mesh(&self, tactics: &[Tactic], stages: usize) -> Result<Mesh, Problem> {
+        if let Some(mesh) = &self.mesh {
+            return Ok(mesh.clone());
+        }
+        let mut names: Vec<&str> = tactics.iter().filter_map(|tactic| tactic.axis.as_deref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let devices = self.cluster.devices();
+        let each = devices / stages.max(1);
+        if each * stages != devices {
+            let problem = Problem::new(format!("{devices} devices are not {stages} stages of as many each"));
+            return Err(problem.hint("say how many each has with `mesh`"));
+        }
+        let hint = "say what the mesh of one stage is, such as `mesh={\"data\": 2, \"model\": 2}`";
+        let name = match names[..] {
+            [] => "data",
+            [name] => name,
+            _ => return Err(Problem::new("tactics name several axes, and there is no mesh").hint(hint)),
+        };
+        let axis = Axis { name: name.to_owned(), size: each, temporal: false };
+        Mesh::new(vec![axis]).map_err(|message| Problem::new(message).hint(hint))
+    }
+
+    fn pipeline_in(
+        &self,
+        program: &Program,
+        mesh: &Mesh,
+        tactics: &[Tactic],
+        microbatches: usize,
+    ) -> Result<Pipeline, Refused> {
+        if microbatches == 1 {
+            return self.pipeline_on(program, mesh, tactics);
+        }
+        let refuse = |problem: Problem| Refused::Unplannable(problem);
+        let mut axes = mesh.axes.clone();
+        axes.push(Axis { name: MICROBATCHES.to_owned(), size: microbatches, temporal: true });
+        let mesh = Mesh::new(axes).map_err(|message| refuse(Problem::new(format!("mesh: {message}"))))?;
+        // What comes first stays, so that devices cut the batch before time does.
+        let mut tactics = tactics.to_vec();
+        let cut = format!("[[tactic]]\naxis = \"{MICROBATCHES}\"\npreset = \"data\"\n");
+        tactics.extend(read_tactics(&cut).map_err(refuse)?);
+        self.pipeline_on(program, &mesh, &tactics)
+    }
+
+    fn pipeline_on(&self, program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<Pipeline, Refused> {
+        let started = Instant::now();
+        let stages = find_stages(tactics).map_or(1, count);
+        let spare = check_devices(mesh.devices() * stages, &self.cluster);
+        let spare = spare.map_err(|(message, hint)| Refused::Unplannable(Problem::new(message).hint(hint)))?;
+        let found = pipeline(program, mesh, tactics, &estimate).map_err(|error| {
+            let problem = Problem::new(format!("{}: {}", error.tactic, error.message));
+            Refused::Unplannable(Problem { hint: error.hint, ..problem })
+        })?;
+        self.simulated(found, spare, started)
+    }
+
+    fn simulated(&self, found: Pipelined, spare: Option<String>, started: Instant) -> Result<Pipeline, Refused> {
+        let Pipelined { program, anatomy, pipeline, modules, feedback, .. } = found;
+        let prepared = Prepared::new(pipeline.clone(), &anatomy.classes, self.engine);
+        let step = Step { modules, ..Step::of(prepared, &program, &anatomy, &feedback) };
+        let simulation = Simulation::new(&step, &self.cluster, self.engine);
+        if !simulation.fits() {
+            let (peak, limit) = (simulation.memory().peak_bytes, simulation.memory_limit());
+            let stage = simulation.fullest();
+            let message =
+                format!("Does not fit: stage {stage} takes {} on a device, which has {}", size(peak), size(limit));
+            let hint = "allow more `memory`, give more stages or devices, more `microbatches` or a smaller batch";
+            return Err(Refused::TooLarge(Problem::new(message).hint(hint)));
+        }
+        let summary = Summary {
+            name: self.name.clone(),
+            step: &step,
+            simulation: &simulation,
+            notes: spare.into_iter().chain(step.notes.iter().cloned()).collect(),
+            seconds: started.elapsed().as_secs_f64(),
+        };
+        let held = pipeline.held();
+        Ok(Pipeline {
+            summary: summary.to_text(WIDTH),
+            cluster: self.whole_cluster.name.clone(),
+            engine: self.engine.name.to_owned(),
+            step_seconds: simulation.timeline.step_seconds,
+            peak_bytes: simulation.memory().peak_bytes as u64,
+            memory_limit: self.limit_bytes,
+            axes: Axes::new(&pipeline.mesh, held.iter()),
+            next: anatomy.next.clone(),
+            held,
+            pipeline,
+        })
+    }
+}
