@@ -101,6 +101,8 @@ const MOST_WORSE: f64 = 1.06;
 const MOST_WORSE_BOUND: f64 = 1.15;
 /// The same for labellings of frames that have been simulated, which know more.
 const MOST_WORSE_AGAIN: f64 = 1.03;
+/// Slices are tried where more memory could save more than this share of the time.
+const LEAST_GAIN: f64 = 0.03;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -238,7 +240,8 @@ fn split_layers<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Sea
 }
 
 /// Where memory was short, what takes most at a time may run in slices: on the mesh of the best, or where nothing fits of
-/// the smallest, with as many microbatches or fewer.
+/// the smallest, with as many microbatches or fewer. Slices save memory and nothing else, so that they are not tried
+/// where all the memory of the world would hardly help.
 fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
     if request.told.is_some_and(|told| !told.auto.may(Freedom::Split)) {
         return;
@@ -246,14 +249,17 @@ fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'
     let smallest = || searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes);
     let best = searched.best(request);
     let seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
+    let labelled_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.labelled.seconds);
+    if labelled_seconds <= space.free_seconds() * (1.0 + LEAST_GAIN) {
+        return;
+    }
     let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
     let Some((sketch, outcome)) = start else { return };
     let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
     let itself =
         Candidate::labelled(space.sliced(sketch), outcome.labelled.peak_bytes + room_bytes, outcome.labelled.clone());
     let limit_bytes = request.own_limit_bytes();
-    let fewer: Vec<Arc<Sketch<'g>>> = space.with_fewer_microbatches(&sketch.frame);
-    let fewer = in_parallel(fewer, |sketch| {
+    let fewer = in_parallel(space.to_slice(&sketch.frame, labelled_seconds), |sketch| {
         let sketch = space.sliced(&sketch);
         let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
         Some(Candidate::labelled(sketch, limit_bytes, labelled))

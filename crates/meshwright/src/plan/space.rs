@@ -35,6 +35,8 @@ pub(super) struct Sketched<'g> {
 
 /// What is hidden behind computing before any simulation has told.
 pub(super) const FIRST_EXPOSURE: Exposure = Exposure(0.3);
+/// So many frames are labelled in slices.
+const MOST_SLICED: usize = 4;
 /// Where by this factor more must be exposed than was thought, it is labelled again.
 const MUCH_MORE: f64 = 1.5;
 
@@ -83,16 +85,33 @@ impl<'g> Space<'g> {
         if sketch.frame.is_sliced {
             return Arc::clone(sketch);
         }
-        let Ground { base, buffers, .. } = self.ground;
-        let slices = self.slices.get_or_init(|| thin_values(base, buffers).map(Arc::new));
-        Arc::new(sketch.sliced(slices.clone()))
+        Arc::new(sketch.sliced(self.slices()))
     }
 
-    /// The sketches of the same mesh with at most as many microbatches.
-    pub(super) fn with_fewer_microbatches(&self, frame: &Frame) -> Vec<Arc<Sketch<'g>>> {
-        let Some(mesh) = self.meshes.iter().position(|mesh| *mesh == frame.mesh) else { return Vec::new() };
+    /// The sketches of the same mesh with at most as many microbatches that would be faster, were there memory enough:
+    /// the fastest, if there is anything to slice.
+    pub(super) fn to_slice(&self, frame: &Frame, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
+        let mesh = self.meshes.iter().position(|mesh| *mesh == frame.mesh);
+        let Some(mesh) = mesh.filter(|_| self.slices().is_some()) else { return Vec::new() };
         let fewer = (0..self.counts.len()).filter(|&time| self.counts[time] <= frame.microbatches);
-        fewer.flat_map(|time| self.sketches(mesh, time)).map(|sketched| Arc::clone(&sketched.sketch)).collect()
+        let sketched = fewer.flat_map(|time| self.sketches(mesh, time));
+        let mut faster: Vec<(f64, &Arc<Sketch<'g>>)> =
+            sketched.map(|sketched| (sketched.free_seconds(), &sketched.sketch)).collect();
+        faster.retain(|(free, _)| *free < seconds);
+        faster.sort_by(|left, right| left.0.total_cmp(&right.0));
+        faster.into_iter().take(MOST_SLICED).map(|(_, sketch)| Arc::clone(sketch)).collect()
+    }
+
+    /// What the fastest takes of those that were labelled without a limit.
+    pub(super) fn free_seconds(&self) -> f64 {
+        let sketched = self.cells.iter().filter_map(|cell| cell.get()?.as_deref().ok()).flatten();
+        let known = sketched.map(Sketched::free_seconds).filter(|seconds| *seconds > 0.0);
+        known.fold(f64::INFINITY, f64::min)
+    }
+
+    fn slices(&self) -> Option<Arc<Vec<u8>>> {
+        let Ground { base, buffers, .. } = self.ground;
+        self.slices.get_or_init(|| thin_values(base, buffers).map(Arc::new)).clone()
     }
 
     /// Why some of what was looked at could not be sketched.
@@ -108,6 +127,11 @@ impl<'g> Space<'g> {
 }
 
 impl Sketched<'_> {
+    /// What it takes without a limit, or nothing where that is not known.
+    fn free_seconds(&self) -> f64 {
+        self.free.get().map_or(0.0, |free| free.seconds)
+    }
+
     /// The cheapest labels under a limit, as far as can be known before any simulation.
     pub(super) fn label(&self, limit_bytes: u64) -> Option<Labelled> {
         if let Some(free) = self.free.get().filter(|free| free.peak_bytes <= limit_bytes) {
