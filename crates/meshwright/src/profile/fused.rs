@@ -10,7 +10,7 @@ use super::combine::combine_reductions;
 use super::copies::copy_overwritten;
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
-use super::make::graph;
+use super::make::{Processor, graph};
 use super::memory::{Buffer, Class, Holds, Memory, Step, outer_buffers};
 use super::place::{Place, Stay, lend};
 use crate::program::{Anatomy, Argument, Op, OpId, Phase, Program, RegionId};
@@ -41,7 +41,11 @@ fn whole_memory(program: &Program, anatomy: &Anatomy, order: Order) -> Memory {
 
 /// What a region makes in which results overwrite arguments.
 pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, runs: Order) -> Memory {
-    let mut graph = graph(program, region);
+    let processor = match runs {
+        Order::BreadthFirst => Processor::Cpu,
+        Order::Written => Processor::Accelerator,
+    };
+    let mut graph = graph(program, region, processor);
     let mut kernels = without_aliases(&graph, fuse(program, &graph));
     let pairs = overwritten(program, region, &graph);
     let order = match runs {
@@ -199,6 +203,9 @@ fn updated(program: &Program, graph: &Graph, kernels: &[Kernel]) -> Vec<bool> {
     is_updated
 }
 
+/// Where buffers may begin in the memory of a CPU.
+const ALIGNMENT: usize = 64;
+
 /// Kernels in the order in which they run.
 pub(super) struct Assignment<'g> {
     pub(super) program: &'g Program,
@@ -278,7 +285,10 @@ impl Assignment<'_> {
         let buffers = copies.chain(self.kernels.iter().filter(|kernel| !is_copy(kernel))).filter(is_lodger);
         let buffer = |kernel: &Kernel| {
             let life = made[kernel.root]..last[kernel.root] + 1;
-            (bytes[kernel.root], Stay { node: kernel.root, life, over: self.left_by(kernel, made[kernel.root], last) })
+            (
+                self.graph.nodes[kernel.root].bytes,
+                Stay { node: kernel.root, life, over: self.left_by(kernel, made[kernel.root], last) },
+            )
         };
         lend(self.places(&made, last), buffers.map(buffer).collect())
     }
@@ -351,8 +361,12 @@ impl Assignment<'_> {
     /// Bytes of the temporary buffer of each node, 0 for arguments and results.
     pub(super) fn bytes(&self) -> Vec<usize> {
         let mut bytes = vec![0; self.graph.nodes.len()];
+        let alignment = match self.runs {
+            Order::BreadthFirst => ALIGNMENT,
+            Order::Written => 1,
+        };
         for kernel in self.kernels {
-            bytes[kernel.root] = self.graph.nodes[kernel.root].bytes;
+            bytes[kernel.root] = self.graph.nodes[kernel.root].bytes.next_multiple_of(alignment);
         }
         self.graph.results.iter().for_each(|&result| bytes[result] = 0);
         bytes

@@ -104,6 +104,9 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
     let cost = |expensive: bool| Kind::Loop(if expensive { Cost::Expensive } else { Cost::Cheap });
     let result = operation.results.first().map(|&result| program.ty(result));
     let dtype = result.map_or(DType::F32, |ty| ty.dtype);
+    if only_reshapes(program, op) {
+        return Kind::Reshape;
+    }
     match &operation.op {
         Op::Binary(binary) => cost(match binary {
             Binary::Divide | Binary::Remainder => dtype.is_float(),
@@ -140,6 +143,33 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         Op::PartitionId | Op::ReplicaId => Kind::Number,
         // All others are computed on their own.
         _ => Kind::Kernel,
+    }
+}
+
+/// Whether an op gives the elements of its first operand as they are, perhaps in another shape: dimensions of one
+/// element are broadcast, summed, cut and moved for nothing.
+fn only_reshapes(program: &Program, op: OpId) -> bool {
+    let operation = &program.ops[op];
+    let (&[operand, ..], &[result]) = (&operation.operands[..], &operation.results[..]) else { return false };
+    let shape = program.shape(operand);
+    if program.ty(operand).elements() != program.ty(result).elements() {
+        return false;
+    }
+    let stay_in_order = |dims: &[usize]| {
+        let large: Dims = dims.iter().copied().filter(|&dim| dim < shape.len() && shape[dim] > 1).collect();
+        large.is_sorted()
+    };
+    match &operation.op {
+        Op::BroadcastInDim(broadcast) => {
+            let large = broadcast.dims.iter().zip(shape).filter(|(_, size)| **size > 1).map(|(&dim, _)| dim);
+            large.is_sorted()
+        }
+        Op::Reduce { .. } => operation.operands.len() == 2,
+        Op::Slice(slice) => slice.strides.iter().all(|&stride| stride == 1),
+        Op::Transpose { permutation } => stay_in_order(permutation),
+        Op::Concatenate { .. } => operation.operands.len() == 1,
+        Op::DynamicSlice { .. } | Op::Reshape { .. } => true,
+        _ => false,
     }
 }
 
