@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, VecDeque};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::combine::combine_reductions;
 use super::copies::copy_overwritten;
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
@@ -21,7 +20,7 @@ pub(super) fn fused(program: &Program, anatomy: &Anatomy) -> Memory {
     whole_memory(program, anatomy, Order::BreadthFirst)
 }
 
-/// The same with kernels in the order of the program, where sums over processes are not combined.
+/// The same with kernels in the order of the program.
 pub(super) fn ordered(program: &Program, anatomy: &Anatomy) -> Memory {
     whole_memory(program, anatomy, Order::Written)
 }
@@ -48,11 +47,8 @@ pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: Region
     let mut graph = graph(program, region, processor);
     let mut kernels = without_aliases(&graph, fuse(program, &graph));
     let pairs = overwritten(program, region, &graph);
-    let order = match runs {
-        Order::BreadthFirst => combined(program, &mut graph, &mut kernels),
-        Order::Written => written(&graph, &kernels, anatomy),
-    };
-    copy_overwritten(&mut graph, &mut kernels, &order, &pairs);
+    // They stand in an order in which they can run.
+    copy_overwritten(&mut graph, &mut kernels, &pairs);
     let order = match runs {
         Order::BreadthFirst => breadth_first(&graph, &kernels),
         Order::Written => written(&graph, &kernels, anatomy),
@@ -69,28 +65,6 @@ pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: Region
         is_updated: updated(program, &graph, &kernels),
     }
     .memory()
-}
-
-/// Combines sums over processes, unless these would wait for each other in a circle, and gives an order in
-/// which kernels can run.
-fn combined(program: &Program, graph: &mut Graph, kernels: &mut Vec<Kernel>) -> Vec<usize> {
-    let is_reduction = |op: OpId| matches!(program.ops[op].op, Op::AllReduce(_));
-    if !graph.nodes.iter().any(|node| node.op.is_some_and(is_reduction)) {
-        return (0..kernels.len()).collect();
-    }
-    let [nodes, apart] = [graph.nodes.len(), kernels.len()];
-    let reads: Vec<_> = kernels.iter().map(|kernel| kernel.reads.clone()).collect();
-    combine_reductions(program, graph, kernels);
-    if kernels.len() > apart {
-        let order = breadth_first(graph, kernels);
-        if order.len() == kernels.len() {
-            return order;
-        }
-        graph.nodes.truncate(nodes);
-        kernels.truncate(apart);
-        kernels.iter_mut().zip(reads).for_each(|(kernel, reads)| kernel.reads = reads);
-    }
-    (0..kernels.len()).collect()
 }
 
 /// Arguments of the program and the results that take their place.

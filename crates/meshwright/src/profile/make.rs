@@ -35,6 +35,7 @@ pub(super) fn graph(program: &Program, region: RegionId, processor: Processor) -
         positions: FxHashMap::default(),
         processor,
         widened: FxHashMap::default(),
+        complements: FxHashMap::default(),
     };
     for &argument in &content.arguments {
         maker.node(argument);
@@ -67,6 +68,8 @@ struct Maker<'p> {
     processor: Processor,
     /// Narrow values, and the same as `f32`.
     widened: FxHashMap<NodeId, NodeId>,
+    /// Operands of complementary error functions, and the exponentials of their negated squares.
+    complements: FxHashMap<NodeId, NodeId>,
 }
 
 impl Maker<'_> {
@@ -150,6 +153,11 @@ impl Maker<'_> {
                 }
             }
             Op::Unary(Unary::Erfc) => self.expand_complement(op, &mut arranged),
+            Op::Unary(Unary::Exponential) => {
+                if let Some(&known) = self.squared(operands[0]).and_then(|root| self.complements.get(&root)) {
+                    return known;
+                }
+            }
             Op::DotGeneral(dot) => {
                 for (side, operand) in arranged.iter_mut().enumerate() {
                     let factor = self.unswapped(*operand).unwrap_or(*operand);
@@ -239,10 +247,23 @@ impl Maker<'_> {
         self.push(Node { bytes, is_elementwise: true, ..converted })
     }
 
-    /// One minus the error function has two ways to be computed, of which one needs an exponential twice.
+    /// The node whose negated square another is.
+    fn squared(&self, node: NodeId) -> Option<NodeId> {
+        let op = |node: NodeId| self.nodes[node].op.map(|op| &self.program.ops[op].op);
+        let square = *self.nodes[node].operands.first().filter(|_| op(node) == Some(&Op::Unary(Unary::Negate)))?;
+        match (op(square)?, &self.nodes[square].operands[..]) {
+            (Op::Unary(Unary::Square), &[root]) => Some(root),
+            (Op::Binary(Binary::Multiply), &[root, other]) if root == other => Some(root),
+            _ => None,
+        }
+    }
+
+    /// One minus the error function has two ways to be computed, of which one needs an exponential twice; its gradient
+    /// is made of the same.
     fn expand_complement(&mut self, op: OpId, operands: &mut Operands) {
         let exponential = self.nodes[operands[0]].like(op, Kind::Loop(Cost::Expensive), operands);
         let exponential = self.push(Node { is_elementwise: true, ..exponential });
+        self.complements.insert(operands[0], exponential);
         // Broadcasts are what elements are read several times through.
         let repeated = self.nodes[exponential].like(op, Kind::Loop(Cost::Broadcast), &[exponential]);
         operands.push(self.push(repeated));
