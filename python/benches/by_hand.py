@@ -22,7 +22,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import optax  # noqa: E402
-from jax.sharding import NamedSharding  # noqa: E402
+from jax.sharding import Mesh, NamedSharding  # noqa: E402
 from jax.sharding import PartitionSpec as Cut  # noqa: E402
 
 import meshwright as mw  # noqa: E402
@@ -103,7 +103,7 @@ WAYS = {
 
 
 def by_hand(mesh_sizes, stored, moments, state, batch):
-    mesh = jax.make_mesh(tuple(mesh_sizes.values()), tuple(mesh_sizes))
+    mesh = Mesh(np.array(jax.devices()).reshape(tuple(mesh_sizes.values())), tuple(mesh_sizes))
     batch_lies = NamedSharding(mesh, Cut("data"))
 
     def lies(path, _):

@@ -115,6 +115,8 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         }),
         Op::BroadcastInDim(_) | Op::Iota { .. } => Kind::Loop(Cost::Broadcast),
         Op::Concatenate { dim } if is_copied_in_rows(program, op, *dim) => Kind::Kernel,
+        // Finding the operand of each element is not done twice.
+        Op::Concatenate { .. } => cost(true),
         Op::Constant(_) if result.is_some_and(|ty| ty.elements() == 1) => Kind::Number,
         Op::Constant(literal) if literal.as_splat().is_some() => Kind::Loop(Cost::Broadcast),
         Op::Constant(_) => Kind::Literal,
@@ -130,7 +132,6 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         | Op::Clamp
         | Op::Compare { .. }
         | Op::Complex
-        | Op::Concatenate { .. }
         | Op::DynamicSlice { .. }
         | Op::DynamicUpdateSlice
         | Op::Pad(_)
