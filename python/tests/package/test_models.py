@@ -176,9 +176,12 @@ def test_collectives_and_products_are_those_of_the_plan(name, way):
 @pytest.mark.parametrize("name, way", CASES)
 def test_memory_is_what_the_plan_says(name, way):
     step = prepared(name, way)
+    assert step.plan.peak_bytes <= step.plan.memory_limit
     assert 0.9 <= step.plan.peak_bytes / xla_bytes(step) <= 1.1
     if LIMITS.get(way):
-        assert xla_bytes(step) <= limit_bytes(name, LIMITS[way])
+        # What is asked for is what XLA then allocates, as near as plans know it.
+        assert xla_bytes(step) <= 1.1 * limit_bytes(name, LIMITS[way])
+        assert xla_bytes(step) < xla_bytes(prepared(name, "no limit"))
 
 
 def xla_bytes(step):

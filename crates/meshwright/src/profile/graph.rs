@@ -67,6 +67,8 @@ pub(super) enum Cost {
     /// It is the element of another tensor.
     Broadcast,
     Cheap,
+    /// It is an element of one of several tensors, which is not found out twice for readers element by element.
+    Joined,
     Expensive,
 }
 
@@ -115,8 +117,7 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         }),
         Op::BroadcastInDim(_) | Op::Iota { .. } => Kind::Loop(Cost::Broadcast),
         Op::Concatenate { dim } if is_copied_in_rows(program, op, *dim) => Kind::Kernel,
-        // Finding the operand of each element is not done twice.
-        Op::Concatenate { .. } => cost(true),
+        Op::Concatenate { .. } => Kind::Loop(Cost::Joined),
         Op::Constant(_) if result.is_some_and(|ty| ty.elements() == 1) => Kind::Number,
         Op::Constant(literal) if literal.as_splat().is_some() => Kind::Loop(Cost::Broadcast),
         Op::Constant(_) => Kind::Literal,
