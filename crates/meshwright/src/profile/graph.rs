@@ -162,9 +162,10 @@ fn only_reshapes(program: &Program, op: OpId) -> bool {
         large.is_sorted()
     };
     match &operation.op {
+        // Only in front: behind, they are what sums are spread through, and XLA fuses them as that.
         Op::BroadcastInDim(broadcast) => {
-            let large = broadcast.dims.iter().zip(shape).filter(|(_, size)| **size > 1).map(|(&dim, _)| dim);
-            large.is_sorted()
+            let front = program.shape(result).len() - shape.len();
+            broadcast.dims.iter().enumerate().all(|(index, &dim)| dim == front + index)
         }
         Op::Reduce { .. } => operation.operands.len() == 2,
         Op::Slice(slice) => slice.strides.iter().all(|&stride| stride == 1),
