@@ -148,30 +148,17 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
     }
 }
 
-/// Whether an op gives the elements of its first operand as they are, perhaps in another shape: dimensions of one
-/// element are broadcast, summed, cut and moved for nothing.
+/// Whether an op gives the elements of its operand as they are, but for dimensions of one element in front. Those behind
+/// are what sums are spread through, and fused as that.
 fn only_reshapes(program: &Program, op: OpId) -> bool {
     let operation = &program.ops[op];
-    let (&[operand, ..], &[result]) = (&operation.operands[..], &operation.results[..]) else { return false };
-    let shape = program.shape(operand);
-    if program.ty(operand).elements() != program.ty(result).elements() {
-        return false;
-    }
-    let stay_in_order = |dims: &[usize]| {
-        let large: Dims = dims.iter().copied().filter(|&dim| dim < shape.len() && shape[dim] > 1).collect();
-        large.is_sorted()
-    };
     match &operation.op {
-        // Only in front: behind, they are what sums are spread through, and XLA fuses them as that.
         Op::BroadcastInDim(broadcast) => {
-            let front = program.shape(result).len() - shape.len();
-            broadcast.dims.iter().enumerate().all(|(index, &dim)| dim == front + index)
+            let [from, to] = [operation.operands[0], operation.results[0]].map(|value| program.ty(value));
+            let is_in_front = |(index, &dim): (usize, &usize)| dim + from.rank() == to.rank() + index;
+            from.elements() == to.elements() && broadcast.dims.iter().enumerate().all(is_in_front)
         }
-        Op::Reduce { .. } => operation.operands.len() == 2,
-        Op::Slice(slice) => slice.strides.iter().all(|&stride| stride == 1),
-        Op::Transpose { permutation } => stay_in_order(permutation),
         Op::Concatenate { .. } => operation.operands.len() == 1,
-        Op::DynamicSlice { .. } | Op::Reshape { .. } => true,
         _ => false,
     }
 }

@@ -128,10 +128,6 @@ impl Maker<'_> {
         let operation = &self.program.ops[op];
         let mut kind = kind(self.program, op);
         let mut arranged: Operands = SmallVec::from_slice(operands);
-        if kind == Kind::Reshape {
-            // Where to cut and what to begin sums with make no difference.
-            arranged.truncate(1);
-        }
         match &operation.op {
             Op::Binary(Binary::Add) => {
                 if let Some(sum) = self.scattered_sum(operands) {
