@@ -32,8 +32,9 @@ from jaxlib.mlir import ir  # noqa: E402
 ROOT = pathlib.Path(__file__).parents[2]
 RECORD = ROOT / "tests" / "profile" / "xla.json"
 OPTIONS = {
-    # Without this pass, what is computed or gathered again behind a barrier stays apart from the first time.
-    "xla_disable_hlo_passes": "cse_barrier_expander",
+    # Without the first pass, what is computed or gathered again behind a barrier stays apart from the first time;
+    # without the second, sums over devices are not combined. The package runs plans so.
+    "xla_disable_hlo_passes": "cse_barrier_expander,cpu-all-reduce-combiner",
     # Narrow types are rounded as the text says.
     "xla_allow_excess_precision": False,
     # Machine code may be slow: it is not run. Buffers are assigned before it is made.

@@ -47,6 +47,9 @@ class Plan:
     def collectives(self) -> dict[str, int]:
         """How many collectives of each kind a step runs."""
     @property
+    def matrix_flops(self) -> float:
+        """Operations of a device in products of matrices and convolutions, a multiply-add as two."""
+    @property
     def step_seconds(self) -> float:
         """What a step takes, by the simulation."""
     @property

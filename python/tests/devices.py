@@ -160,10 +160,27 @@ def hlo_groups(rest):
     listed = re.search(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}", rest)
     if listed:
         return freeze([int(member) for member in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1]))
+    named = re.search(r"replica_groups=mesh\[(.*?)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}", rest)
+    if named:
+        return named_groups(*named.groups())
     counted = re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", rest)
     shape, sizes, order = (part and [int(number) for number in part.split(",")] for part in counted.groups())
     members = np.arange(math.prod(sizes)).reshape(sizes)
     return freeze((members.transpose(order) if order else members).reshape(shape).tolist())
+
+
+def named_groups(axes, sizes, order, members):
+    """Groups along axes of a mesh, as XLA writes those that it finds itself."""
+    names, lengths = zip(*re.findall(r"'([^']+)'=(\d+)", axes))
+    lengths = [int(length) for length in lengths]
+    devices = np.arange(math.prod(lengths))
+    if sizes:
+        devices = devices.reshape([int(size) for size in sizes.split(",")])
+        devices = devices.transpose([int(dim) for dim in order.split(",")]) if order else devices
+    along = [names.index(name) for name in re.findall(r"'([^']+)'", members)]
+    across = [axis for axis in range(len(names)) if axis not in along]
+    group = math.prod(lengths[axis] for axis in along)
+    return freeze(devices.reshape(lengths).transpose(across + along).reshape(-1, group).tolist())
 
 
 def run(text, arguments):

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use meshwright::lower::{CollectiveKind, LocalProgram, measure, stablehlo};
 use meshwright::plan::Plan as Found;
-use meshwright::program::Program;
+use meshwright::profile::work;
+use meshwright::program::{Program, expand_attention};
 use meshwright::simulate::Prepared;
 use meshwright_report::axes::Axes;
 use meshwright_report::plan::{AppliedPlan, Report, Setting, plan_file, step};
@@ -140,6 +141,14 @@ impl Plan {
     fn collectives(&self) -> BTreeMap<&'static str, usize> {
         let counts = measure(&self.local.program).collectives;
         CollectiveKind::ALL.iter().map(|kind| kind.name()).zip(counts).collect()
+    }
+
+    /// Operations of a device in products of matrices and convolutions, also with what these read of padding.
+    #[getter]
+    fn matrix_flops(&self) -> f64 {
+        let program = expand_attention(&self.local.program);
+        let trips = program.trips();
+        program.ops.ids().map(|op| work(&program, op).padded_matrix * trips.of_op(op) as f64).sum()
     }
 
     /// Writes the plan to a file: whole under its name, or not at all.

@@ -12,7 +12,7 @@ const CLOSE: f64 = 0.98;
 /// So often the limit of a frame is tried between what is enough and what is not.
 const MOST_TRIES: usize = 8;
 /// No limit at all, with room to add to it.
-const UNLIMITED: u64 = u64::MAX >> 8;
+pub(super) const UNLIMITED: u64 = u64::MAX >> 8;
 
 /// The frames that take least, as far as the labelling knows: one with a single microbatch, which has no sums to keep,
 /// and one with as many as there can be, which are the smallest. Where the labelling is wrong about what microbatches

@@ -10,7 +10,7 @@ use super::costs::{Costs, combined_seconds};
 use super::decision::{Decision, decisions};
 use super::fixed::Told;
 use super::label::{Effort, Exposure, Labelled};
-use super::least::least;
+use super::least::{UNLIMITED, least};
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
 use super::sketch::{Frame, Ground, Outcome, Sketch};
@@ -185,7 +185,10 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
     if otherwise == Otherwise::FindLeast && searched.best(request).is_none() {
         // The labelling may be wrong about what fits. What was found before does not, and is forgotten, so that the
         // least does not depend on the limit.
-        let smallest = smallest(request, space);
+        let mut smallest = smallest(request, space);
+        // Nor may the least be more than what is found where there is no limit.
+        let unlimited = Request { limit_bytes: UNLIMITED, ..*request };
+        smallest.found.extend(search(&unlimited, space, Otherwise::GiveUp).found);
         if !smallest.found.is_empty() {
             let first_error = searched.first_error.take();
             searched = Searched { first_error, ..smallest };

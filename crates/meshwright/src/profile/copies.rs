@@ -7,12 +7,7 @@ use super::graph::{Graph, Kind, Node, NodeId};
 
 /// Puts a copy between an argument and those who read it where a result takes its place and nothing says
 /// that all of them run before that is written. XLA decides so before it knows in which order kernels run.
-pub(super) fn copy_overwritten(
-    graph: &mut Graph,
-    kernels: &mut Vec<Kernel>,
-    order: &[usize],
-    pairs: &[(NodeId, NodeId)],
-) {
+pub(super) fn copy_overwritten(graph: &mut Graph, kernels: &mut Vec<Kernel>, pairs: &[(NodeId, NodeId)]) {
     let mut readers: Vec<SmallVec<[usize; 4]>> = vec![SmallVec::new(); graph.nodes.len()];
     let mut makers = vec![usize::MAX; graph.nodes.len()];
     for (index, kernel) in kernels.iter().enumerate() {
@@ -25,7 +20,7 @@ pub(super) fn copy_overwritten(
         maker != usize::MAX && !readers[argument].iter().all(is_overwritten_in_place)
     };
     let pairs: Vec<(NodeId, NodeId)> = pairs.iter().filter(may_be_late).copied().collect();
-    let ahead = Ahead::new(kernels, &makers, order.iter().copied(), pairs.iter().map(|&(_, result)| makers[result]));
+    let ahead = Ahead::new(kernels, &makers, pairs.iter().map(|&(_, result)| makers[result]));
     for (pair, &(argument, result)) in pairs.iter().enumerate() {
         let is_early = |&reader: &usize| {
             if reader == makers[result] {
@@ -56,26 +51,21 @@ pub(super) fn copy_overwritten(
 }
 
 /// For each kernel, a set of targets that cannot run before it.
-pub(super) struct Ahead {
+struct Ahead {
     words: usize,
     sets: Vec<u64>,
 }
 
 impl Ahead {
-    /// The order is one in which kernels can run.
-    pub(super) fn new(
-        kernels: &[Kernel],
-        makers: &[usize],
-        order: impl DoubleEndedIterator<Item = usize>,
-        targets: impl ExactSizeIterator<Item = usize>,
-    ) -> Ahead {
+    /// The kernels stand in an order in which they can run.
+    fn new(kernels: &[Kernel], makers: &[usize], targets: impl ExactSizeIterator<Item = usize>) -> Ahead {
         let words = targets.len().div_ceil(64);
         let mut sets = vec![0; words * kernels.len()];
         for (target, kernel) in targets.enumerate() {
             sets[kernel * words + target / 64] |= 1 << (target % 64);
         }
         let mut own = vec![0; words];
-        for index in order.rev() {
+        for index in (0..kernels.len()).rev() {
             own.copy_from_slice(&sets[index * words..][..words]);
             for maker in kernels[index].reads.iter().map(|&read| makers[read]).filter(|&maker| maker != usize::MAX) {
                 let set = &mut sets[maker * words..][..words];
@@ -85,7 +75,7 @@ impl Ahead {
         Ahead { words, sets }
     }
 
-    pub(super) fn is_ahead(&self, kernel: usize, target: usize) -> bool {
+    fn is_ahead(&self, kernel: usize, target: usize) -> bool {
         self.sets[kernel * self.words + target / 64] >> (target % 64) & 1 == 1
     }
 }

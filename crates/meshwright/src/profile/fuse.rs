@@ -291,6 +291,7 @@ impl<'g> Fusion<'g> {
         let takes = matches!(self.kind(reader), Kind::Loop(_) | Kind::Reshape);
         let fits = match self.kind(node) {
             Kind::Loop(Cost::Broadcast | Cost::Cheap) | Kind::Reshape => true,
+            Kind::Loop(Cost::Joined) => self.users[node].len() == 1 || !self.graph.nodes[reader].is_elementwise,
             Kind::Loop(Cost::Expensive) => self.users[node].len() == 1 && !self.repeated[reader].contains(&node),
             _ => false,
         };

@@ -6,11 +6,10 @@ use std::collections::{BTreeSet, VecDeque};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::combine::combine_reductions;
 use super::copies::copy_overwritten;
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
-use super::make::graph;
+use super::make::{Processor, graph};
 use super::memory::{Buffer, Class, Holds, Memory, Step, outer_buffers};
 use super::place::{Place, Stay, lend};
 use crate::program::{Anatomy, Argument, Op, OpId, Phase, Program, RegionId};
@@ -21,7 +20,7 @@ pub(super) fn fused(program: &Program, anatomy: &Anatomy) -> Memory {
     whole_memory(program, anatomy, Order::BreadthFirst)
 }
 
-/// The same with kernels in the order of the program, where sums over processes are not combined.
+/// The same with kernels in the order of the program.
 pub(super) fn ordered(program: &Program, anatomy: &Anatomy) -> Memory {
     whole_memory(program, anatomy, Order::Written)
 }
@@ -41,14 +40,15 @@ fn whole_memory(program: &Program, anatomy: &Anatomy, order: Order) -> Memory {
 
 /// What a region makes in which results overwrite arguments.
 pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, runs: Order) -> Memory {
-    let mut graph = graph(program, region);
+    let processor = match runs {
+        Order::BreadthFirst => Processor::Cpu,
+        Order::Written => Processor::Accelerator,
+    };
+    let mut graph = graph(program, region, processor);
     let mut kernels = without_aliases(&graph, fuse(program, &graph));
     let pairs = overwritten(program, region, &graph);
-    let order = match runs {
-        Order::BreadthFirst => combined(program, &mut graph, &mut kernels),
-        Order::Written => written(&graph, &kernels, anatomy),
-    };
-    copy_overwritten(&mut graph, &mut kernels, &order, &pairs);
+    // They stand in an order in which they can run.
+    copy_overwritten(&mut graph, &mut kernels, &pairs);
     let order = match runs {
         Order::BreadthFirst => breadth_first(&graph, &kernels),
         Order::Written => written(&graph, &kernels, anatomy),
@@ -65,28 +65,6 @@ pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: Region
         is_updated: updated(program, &graph, &kernels),
     }
     .memory()
-}
-
-/// Combines sums over processes, unless these would wait for each other in a circle, and gives an order in
-/// which kernels can run.
-fn combined(program: &Program, graph: &mut Graph, kernels: &mut Vec<Kernel>) -> Vec<usize> {
-    let is_reduction = |op: OpId| matches!(program.ops[op].op, Op::AllReduce(_));
-    if !graph.nodes.iter().any(|node| node.op.is_some_and(is_reduction)) {
-        return (0..kernels.len()).collect();
-    }
-    let [nodes, apart] = [graph.nodes.len(), kernels.len()];
-    let reads: Vec<_> = kernels.iter().map(|kernel| kernel.reads.clone()).collect();
-    combine_reductions(program, graph, kernels);
-    if kernels.len() > apart {
-        let order = breadth_first(graph, kernels);
-        if order.len() == kernels.len() {
-            return order;
-        }
-        graph.nodes.truncate(nodes);
-        kernels.truncate(apart);
-        kernels.iter_mut().zip(reads).for_each(|(kernel, reads)| kernel.reads = reads);
-    }
-    (0..kernels.len()).collect()
 }
 
 /// Arguments of the program and the results that take their place.
@@ -199,6 +177,9 @@ fn updated(program: &Program, graph: &Graph, kernels: &[Kernel]) -> Vec<bool> {
     is_updated
 }
 
+/// Where buffers may begin in the memory of a CPU.
+const ALIGNMENT: usize = 64;
+
 /// Kernels in the order in which they run.
 pub(super) struct Assignment<'g> {
     pub(super) program: &'g Program,
@@ -278,7 +259,10 @@ impl Assignment<'_> {
         let buffers = copies.chain(self.kernels.iter().filter(|kernel| !is_copy(kernel))).filter(is_lodger);
         let buffer = |kernel: &Kernel| {
             let life = made[kernel.root]..last[kernel.root] + 1;
-            (bytes[kernel.root], Stay { node: kernel.root, life, over: self.left_by(kernel, made[kernel.root], last) })
+            (
+                self.graph.nodes[kernel.root].bytes,
+                Stay { node: kernel.root, life, over: self.left_by(kernel, made[kernel.root], last) },
+            )
         };
         lend(self.places(&made, last), buffers.map(buffer).collect())
     }
@@ -351,8 +335,12 @@ impl Assignment<'_> {
     /// Bytes of the temporary buffer of each node, 0 for arguments and results.
     pub(super) fn bytes(&self) -> Vec<usize> {
         let mut bytes = vec![0; self.graph.nodes.len()];
+        let alignment = match self.runs {
+            Order::BreadthFirst => ALIGNMENT,
+            Order::Written => 1,
+        };
         for kernel in self.kernels {
-            bytes[kernel.root] = self.graph.nodes[kernel.root].bytes;
+            bytes[kernel.root] = self.graph.nodes[kernel.root].bytes.next_multiple_of(alignment);
         }
         self.graph.results.iter().for_each(|&result| bytes[result] = 0);
         bytes

@@ -67,6 +67,8 @@ pub(super) enum Cost {
     /// It is the element of another tensor.
     Broadcast,
     Cheap,
+    /// It is an element of one of several tensors, which is not found out twice for readers element by element.
+    Joined,
     Expensive,
 }
 
@@ -104,6 +106,9 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
     let cost = |expensive: bool| Kind::Loop(if expensive { Cost::Expensive } else { Cost::Cheap });
     let result = operation.results.first().map(|&result| program.ty(result));
     let dtype = result.map_or(DType::F32, |ty| ty.dtype);
+    if only_reshapes(program, op) {
+        return Kind::Reshape;
+    }
     match &operation.op {
         Op::Binary(binary) => cost(match binary {
             Binary::Divide | Binary::Remainder => dtype.is_float(),
@@ -112,6 +117,7 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         }),
         Op::BroadcastInDim(_) | Op::Iota { .. } => Kind::Loop(Cost::Broadcast),
         Op::Concatenate { dim } if is_copied_in_rows(program, op, *dim) => Kind::Kernel,
+        Op::Concatenate { .. } => Kind::Loop(Cost::Joined),
         Op::Constant(_) if result.is_some_and(|ty| ty.elements() == 1) => Kind::Number,
         Op::Constant(literal) if literal.as_splat().is_some() => Kind::Loop(Cost::Broadcast),
         Op::Constant(_) => Kind::Literal,
@@ -127,7 +133,6 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         | Op::Clamp
         | Op::Compare { .. }
         | Op::Complex
-        | Op::Concatenate { .. }
         | Op::DynamicSlice { .. }
         | Op::DynamicUpdateSlice
         | Op::Pad(_)
@@ -140,6 +145,21 @@ pub(super) fn kind(program: &Program, op: OpId) -> Kind {
         Op::PartitionId | Op::ReplicaId => Kind::Number,
         // All others are computed on their own.
         _ => Kind::Kernel,
+    }
+}
+
+/// Whether an op gives the elements of its operand as they are, but for dimensions of one element in front. Those behind
+/// are what sums are spread through, and fused as that.
+fn only_reshapes(program: &Program, op: OpId) -> bool {
+    let operation = &program.ops[op];
+    match &operation.op {
+        Op::BroadcastInDim(broadcast) => {
+            let [from, to] = [operation.operands[0], operation.results[0]].map(|value| program.ty(value));
+            let is_in_front = |(index, &dim): (usize, &usize)| dim + from.rank() == to.rank() + index;
+            from.elements() == to.elements() && broadcast.dims.iter().enumerate().all(is_in_front)
+        }
+        Op::Concatenate { .. } => operation.operands.len() == 1,
+        _ => false,
     }
 }
 

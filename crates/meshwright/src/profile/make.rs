@@ -6,10 +6,22 @@ use smallvec::SmallVec;
 
 use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, is_flat_product, kind};
 use crate::program::{
-    Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, ValueId, is_pure, twin_key,
+    Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, Unary, ValueId, is_pure, twin_key,
 };
 
-pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
+/// Of an element of `f32`, and of a place along a dimension.
+const WIDE_BYTES: usize = 4;
+
+/// What a program is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processor {
+    Accelerator,
+    /// It has no narrow floats: operands are made `f32` first, and results narrow again. What is gathered or scattered
+    /// lies part by part, and is put in order apart from that.
+    Cpu,
+}
+
+pub(super) fn graph(program: &Program, region: RegionId, processor: Processor) -> Graph {
     let content = &program.regions[region];
     let mut maker = Maker {
         program,
@@ -21,6 +33,9 @@ pub(super) fn graph(program: &Program, region: RegionId) -> Graph {
         reciprocals: FxHashMap::default(),
         factors: FxHashMap::default(),
         positions: FxHashMap::default(),
+        processor,
+        widened: FxHashMap::default(),
+        complements: FxHashMap::default(),
     };
     for &argument in &content.arguments {
         maker.node(argument);
@@ -50,6 +65,11 @@ struct Maker<'p> {
     factors: FxHashMap<(NodeId, Dims), NodeId>,
     /// Where elements of some shape stand along each dimension.
     positions: FxHashMap<(Shape, usize), NodeId>,
+    processor: Processor,
+    /// Narrow values, and the same as `f32`.
+    widened: FxHashMap<NodeId, NodeId>,
+    /// Operands of complementary error functions, and the exponentials of their negated squares.
+    complements: FxHashMap<NodeId, NodeId>,
 }
 
 impl Maker<'_> {
@@ -122,13 +142,30 @@ impl Maker<'_> {
             }
             Op::Convolution(convolution) => self.arrange(op, convolution, &mut arranged),
             Op::SelectAndScatter(_) => self.find_selected(op, &mut arranged),
+            other if other.is_collective() => {
+                arranged.iter_mut().enumerate().for_each(|(side, operand)| *operand = self.wide(op, side, *operand));
+                if self.is_out_of_order(op) && matches!(other, Op::ReduceScatter(_)) {
+                    arranged[0] = self.rearrange(op, arranged[0]);
+                }
+            }
+            Op::Unary(Unary::Erfc) => self.expand_complement(op, &mut arranged),
+            Op::Unary(Unary::Exponential) => {
+                if let Some(&known) = self.squared(operands[0]).and_then(|root| self.complements.get(&root)) {
+                    return known;
+                }
+            }
             Op::DotGeneral(dot) => {
                 for (side, operand) in arranged.iter_mut().enumerate() {
                     let factor = self.unswapped(*operand).unwrap_or(*operand);
+                    let factor = self.wide(op, side, factor);
                     *operand = self.arrange_factor(op, factor, arrangement(self.program, op, dot, side));
                 }
             }
             _ => {}
+        }
+        if matches!(kind, Kind::Loop(_)) && operation.op.is_elementwise() && self.is_widened(operation.results[0]) {
+            // What makes it narrow again is not done twice.
+            kind = Kind::Loop(Cost::Expensive);
         }
         let mut node = match operation.results.first() {
             Some(&result) => Node::new(Some(op), kind, &arranged, self.program.ty(result)),
@@ -139,6 +176,10 @@ impl Maker<'_> {
         // What is overwritten in part is read as it is.
         node.is_elementwise = operation.op.is_elementwise() || operation.op == Op::DynamicUpdateSlice;
         node.bytes = self.made_bytes(op);
+        let is_wide = is_computed_wide(&operation.op) && self.is_widened(operation.results[0]);
+        if is_wide {
+            node.bytes = node.elements * WIDE_BYTES;
+        }
         let node = self.push(node);
         if let Op::Convolution(convolution) = &operation.op
             && !is_features_last(convolution.output_batch, &convolution.output_spatial, convolution.output_feature)
@@ -152,7 +193,76 @@ impl Maker<'_> {
             let output = self.push(self.nodes[node].like(op, Kind::Reshape, &[node]));
             self.outputs.insert(node, output);
         }
+        if self.is_out_of_order(op) {
+            let output = self.rearrange(op, node);
+            self.outputs.insert(node, output);
+        }
+        if is_wide {
+            let wide = self.outputs.get(&node).copied().unwrap_or(node);
+            let narrow = self.convert(op, wide, self.made_bytes(op), Cost::Expensive);
+            self.outputs.insert(node, narrow);
+        }
         node
+    }
+
+    /// Whether a value is narrow, and computed as `f32`.
+    fn is_widened(&self, value: ValueId) -> bool {
+        self.processor == Processor::Cpu && matches!(self.program.dtype(value), DType::BF16 | DType::F16)
+    }
+
+    /// An operand as `f32` where it is computed with so, once for all who want it.
+    fn wide(&mut self, op: OpId, side: usize, operand: NodeId) -> NodeId {
+        if !self.is_widened(self.program.ops[op].operands[side]) {
+            return operand;
+        }
+        if let Some(&known) = self.widened.get(&operand) {
+            return known;
+        }
+        let bytes = self.nodes[operand].elements * WIDE_BYTES;
+        let wide = self.convert(op, operand, bytes, Cost::Cheap);
+        self.widened.insert(operand, wide);
+        wide
+    }
+
+    /// Whether parts of several devices lie one after the other in the result of a collective, or have to in its
+    /// operand, while they stand side by side in its value.
+    fn is_out_of_order(&self, op: OpId) -> bool {
+        let operation = &self.program.ops[op];
+        let dim = match &operation.op {
+            Op::AllGather(gather) => gather.dim,
+            Op::ReduceScatter(scatter) => scatter.dim,
+            _ => return false,
+        };
+        let rows = &self.program.shape(operation.results[0])[..dim];
+        self.processor == Processor::Cpu && rows.iter().any(|&size| size > 1)
+    }
+
+    /// Adds a node that has the elements of another in another type.
+    fn convert(&mut self, op: OpId, node: NodeId, bytes: usize, cost: Cost) -> NodeId {
+        let converted = self.nodes[node].like(op, Kind::Loop(cost), &[node]);
+        self.push(Node { bytes, is_elementwise: true, ..converted })
+    }
+
+    /// The node whose negated square another is.
+    fn squared(&self, node: NodeId) -> Option<NodeId> {
+        let op = |node: NodeId| self.nodes[node].op.map(|op| &self.program.ops[op].op);
+        let square = *self.nodes[node].operands.first().filter(|_| op(node) == Some(&Op::Unary(Unary::Negate)))?;
+        match (op(square)?, &self.nodes[square].operands[..]) {
+            (Op::Unary(Unary::Square), &[root]) => Some(root),
+            (Op::Binary(Binary::Multiply), &[root, other]) if root == other => Some(root),
+            _ => None,
+        }
+    }
+
+    /// One minus the error function has two ways to be computed, of which one needs an exponential twice; its gradient
+    /// is made of the same.
+    fn expand_complement(&mut self, op: OpId, operands: &mut Operands) {
+        let exponential = self.nodes[operands[0]].like(op, Kind::Loop(Cost::Expensive), operands);
+        let exponential = self.push(Node { is_elementwise: true, ..exponential });
+        self.complements.insert(operands[0], exponential);
+        // Broadcasts are what elements are read several times through.
+        let repeated = self.nodes[exponential].like(op, Kind::Loop(Cost::Broadcast), &[exponential]);
+        operands.push(self.push(repeated));
     }
 
     /// Bytes of the results of an op that are not the same as an operand.
@@ -201,9 +311,11 @@ impl Maker<'_> {
     }
 
     /// What a selection needs besides: the place of each element along each dimension, to know which of
-    /// them is selected, and a tensor to scatter into.
+    /// them is selected, and a tensor to scatter into. Selecting does not wait for what is scattered.
     fn find_selected(&mut self, op: OpId, operands: &mut Operands) {
-        let ty = self.program.ty(self.program.ops[op].operands[0]);
+        let operation = &self.program.ops[op];
+        let [ty, source] = [0, 1].map(|side| self.program.ty(operation.operands[side]));
+        let mut places = Operands::new();
         for dimension in 0..=ty.rank() {
             let node = match self.positions.get(&(ty.shape.clone(), dimension)) {
                 Some(&known) => known,
@@ -214,8 +326,14 @@ impl Maker<'_> {
                     node
                 }
             };
-            operands.push(node);
+            places.push(node);
         }
+        let target = places.pop();
+        places.push(operands[0]);
+        let selected = Node::new(Some(op), Kind::Kernel, &places, source);
+        let bytes = source.bytes() + ty.rank() * source.elements() * WIDE_BYTES;
+        operands[0] = self.push(Node { bytes, ..selected });
+        operands.extend(target);
     }
 
     /// The matrix that a node swaps rows and columns of: products read matrices either way.
@@ -269,6 +387,11 @@ impl Maker<'_> {
             self.known.insert(result, passed);
         }
     }
+}
+
+/// Whether a processor without narrow floats has only `f32` for an op, and its operands and result are in memory so.
+fn is_computed_wide(op: &Op) -> bool {
+    matches!(op, Op::DotGeneral(_)) || op.is_collective()
 }
 
 fn is_features_last(batch: usize, spatial: &[usize], feature: usize) -> bool {

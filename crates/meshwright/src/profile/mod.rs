@@ -1,6 +1,5 @@
 //! What a step costs, found without running anything: work, bytes, and memory over time.
 
-mod combine;
 mod copies;
 mod eager;
 mod flops;

@@ -7,7 +7,7 @@ use super::fuse::fuse;
 use super::fused::{Assignment, Order, breadth_first, without_aliases};
 use super::graph::{Graph, Kind, Node};
 use super::kernels::kernels;
-use super::make::graph;
+use super::make::{Processor, graph};
 use super::{MemoryModel, eager};
 use crate::program::{Anatomy, Id, OpId, Phase, Program, ValueId};
 
@@ -84,7 +84,7 @@ pub(crate) struct ScheduledKernel {
 
 /// The kernels of a program's body in the order in which they run. The program has no large ops.
 pub(crate) fn schedule(program: &Program, anatomy: &Anatomy) -> Vec<ScheduledKernel> {
-    let graph = graph(program, program.body);
+    let graph = graph(program, program.body, Processor::Accelerator);
     let kernels = without_aliases(&graph, fuse(program, &graph));
     let order = breadth_first(&graph, &kernels);
     // Where results go is decided when the whole step is measured.
