@@ -10,11 +10,14 @@ use std::process::{Command, Output};
 use json::{check_keys, printed};
 use serde_json::Value;
 
-/// A step that is cut over nodes and devices and recomputes, and one in microbatches.
+/// A step that is cut over nodes and devices and recomputes, one in microbatches, and one in slices.
 const MODEL: &str =
     "gpt2 --set layers=4 --set hidden=1024 --set heads=16 --set seq=512 --set vocab=8192 --set batch=64";
-const CASES: [&str; 2] =
-    ["--cluster 2x2xv100-16g --memory 5GiB --microbatches 1", "--cluster 4xv100-16g --memory 4GiB"];
+const CASES: [&str; 3] = [
+    "--cluster 2x2xv100-16g --memory 5GiB --microbatches 1",
+    "--cluster 4xv100-16g --memory 4GiB",
+    "--cluster 1xa100-80g --memory 7GiB --microbatches 1",
+];
 
 fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()

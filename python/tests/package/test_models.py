@@ -40,22 +40,27 @@ PRESETS = {
     "vocab": (BOTH, [mw.data("data"), mw.vocab("model")]),
     "expert": (BOTH, [mw.data("data"), mw.expert("model")]),
 }
-# What models have nothing for: no pairs of products, no sequence, no tokens, no experts.
+# What models have nothing for: no tokens, no experts.
 WITHOUT = {
     "bert": {"expert"},
     "gpt": {"expert"},
     "graph_network": {"vocab", "expert"},
     "llama": {"expert"},
     "lstm": {"expert"},
-    "mlp": {"sequence", "vocab", "expert"},
+    "mlp": {"vocab", "expert"},
     "moe": set(),
-    "resnet": {"sequence", "vocab", "expert"},
-    "unet": {"sequence", "vocab", "expert"},
+    "resnet": {"vocab", "expert"},
+    "unet": {"vocab", "expert"},
 }
+# What is not compared: how many of a convolution's products are with padding is not counted from the text of XLA.
+CONVOLUTIONS = {"resnet", "unet"}
 WAYS = [*LIMITS, *PRESETS]
-# Every model without a limit and with little memory, and every preset on some model.
-SHORT = [(model, way) for model in MODELS for way in ("no limit", "little")]
+# Every model without a limit, some with little memory, and every preset on some model.
+SHORT = [(model, "no limit") for model in MODELS]
 SHORT += [
+    ("mlp", "little"),
+    ("gpt", "little"),
+    ("llama", "little"),
     ("mlp", "data"),
     ("gpt", "zero1"),
     ("llama", "zero2"),
@@ -174,7 +179,8 @@ def test_collectives_and_products_are_those_of_the_plan(name, way):
     with mlir.make_ir_context():
         written = devices.written_collectives(ir.Module.parse(step.plan.stablehlo))
     assert devices.compiled_collectives(text) == written
-    np.testing.assert_allclose(matrix_flops(text), step.plan.matrix_flops, rtol=0.03)
+    if name not in CONVOLUTIONS:
+        np.testing.assert_allclose(matrix_flops(text), step.plan.matrix_flops, rtol=0.03)
 
 
 @pytest.mark.parametrize("name, way", CASES)

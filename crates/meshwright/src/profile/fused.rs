@@ -177,9 +177,6 @@ fn updated(program: &Program, graph: &Graph, kernels: &[Kernel]) -> Vec<bool> {
     is_updated
 }
 
-/// Where buffers may begin in the memory of a CPU.
-const ALIGNMENT: usize = 64;
-
 /// Kernels in the order in which they run.
 pub(super) struct Assignment<'g> {
     pub(super) program: &'g Program,
@@ -335,12 +332,8 @@ impl Assignment<'_> {
     /// Bytes of the temporary buffer of each node, 0 for arguments and results.
     pub(super) fn bytes(&self) -> Vec<usize> {
         let mut bytes = vec![0; self.graph.nodes.len()];
-        let alignment = match self.runs {
-            Order::BreadthFirst => ALIGNMENT,
-            Order::Written => 1,
-        };
         for kernel in self.kernels {
-            bytes[kernel.root] = self.graph.nodes[kernel.root].bytes.next_multiple_of(alignment);
+            bytes[kernel.root] = self.graph.nodes[kernel.root].bytes;
         }
         self.graph.results.iter().for_each(|&result| bytes[result] = 0);
         bytes
