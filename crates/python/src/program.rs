@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use meshwright::cluster::{Cluster, ClusterError, parse, parse_bytes, parse_file};
 use meshwright::import::{Diagnostic, Severity, import};
+use meshwright::interpret::{Options, Tensor, evaluate};
 use meshwright::plan::{Refusal, Request, Told, plan};
+use meshwright::profile::MemoryModel;
 use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
 use meshwright::tactics::{Action, Auto, Tactic, parse as parse_tactics};
+use meshwright_cli::profile_report;
 use meshwright_report::diagnostics::Module;
 use meshwright_report::names::names;
 use meshwright_report::plan::{AppliedPlan, PlanFile, check_whole, planned_program, refusal_text};
@@ -18,7 +21,7 @@ use pyo3::prelude::*;
 
 use crate::error::{diagnosed, does_not_fit, refuse};
 use crate::pipeline::Pipeline;
-use crate::plan::Plan;
+use crate::plan::{Plan, WIDTH};
 use crate::work::interruptible;
 
 /// A step as it is planned.
@@ -100,6 +103,31 @@ impl Program {
         interruptible(py, load)?.map_err(|problem| refuse(&problem))
     }
 
+    /// What it costs on one device, as `meshwright profile` tells it: text and JSON.
+    #[pyo3(signature = (memory = "eager"))]
+    fn profile(&self, py: Python<'_>, memory: &str) -> PyResult<(String, String)> {
+        let model = match memory {
+            "eager" => MemoryModel::Eager,
+            "fused" => MemoryModel::Fused,
+            _ => return Err(refuse(&Problem::new(format!("there is no memory model `{memory}`")))),
+        };
+        let (name, program) = (self.name.clone(), Arc::clone(&self.program));
+        interruptible(py, move || profile_report(&name, &program, model, WIDTH))
+    }
+
+    /// Its results by the reference interpreter, from its arguments, both as bytes.
+    fn evaluate(&self, py: Python<'_>, arguments: Vec<Vec<u8>>) -> PyResult<Vec<Vec<u8>>> {
+        let program = Arc::clone(&self.program);
+        let evaluated = interruptible(py, move || evaluated(&program, &arguments))?;
+        evaluated.map_err(|message| refuse(&Problem::new(message)))
+    }
+
+    /// The program as StableHLO text.
+    #[getter]
+    fn text(&self) -> String {
+        self.program.to_string()
+    }
+
     /// Names and types of the arguments.
     #[getter]
     fn arguments(&self) -> Vec<(String, String)> {
@@ -115,6 +143,17 @@ impl Program {
         let types = self.program.body().results.iter().map(|&value| self.program.ty(value).to_string());
         names.into_iter().zip(types).collect()
     }
+}
+
+fn evaluated(program: &Parsed, arguments: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
+    let types = program.body().arguments.iter().map(|&value| program.ty(value).clone());
+    let tensors = types.zip(arguments).map(|(ty, bytes)| {
+        let shown = ty.to_string();
+        Tensor::from_bytes(ty, bytes).ok_or_else(|| format!("these are not the bytes of a `{shown}`"))
+    });
+    let tensors = tensors.collect::<Result<Vec<_>, String>>()?;
+    let found = evaluate(program, &tensors, Options { wide: false }).map_err(|error| error.message)?;
+    Ok(found.results.iter().map(Tensor::to_bytes).collect())
 }
 
 fn read(name: &str, text: String) -> Result<(Parsed, Vec<String>), Problem> {
