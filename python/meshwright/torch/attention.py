@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unittest.mock
 from typing import Any
 
 import torch
@@ -21,7 +22,9 @@ _LIBRARY.define(
 
 def _forward_shapes(query: Any, key: Any, value: Any, bias: Any, scale: float, causal: bool) -> Any:
     statistics = torch.float64 if query.dtype == torch.float64 else torch.float32
-    output = query.new_empty((*query.shape[:-1], value.shape[-1]))
+    # Heads lie inside of the sequence, as kernels write them, so that bringing them together again copies nothing.
+    batch, heads, length, _ = query.shape
+    output = query.new_empty((batch, length, heads, value.shape[-1])).transpose(1, 2)
     return output, query.new_empty(query.shape[:-1], dtype=statistics)
 
 
@@ -57,16 +60,31 @@ torch.library.register_autograd("meshwright::attention", _gradient, setup_contex
 
 class AttentionAsOp(TorchFunctionMode):
     """While it is active, attention without dropout is the op above: the kernels that PyTorch chooses from differ in
-    what they take, so that a mask that needs a gradient, say, would be written out in small ops."""
+    what they take, so that a mask that needs a gradient, say, would be written out in small ops. Counts whose length is
+    given do not depend on the numbers either."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.nn.functional.scaled_dot_product_attention:
-            return _attention(func, *args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        return _REPLACED.get(func, func)(*args, **(kwargs or {}))
+
+    def __enter__(self) -> Any:
+        # Functions of PyTorch that call these are entered without the mode.
+        self.patches = [unittest.mock.patch.object(torch.nn.functional, _NAME, _attention)]
+        for patch in self.patches:
+            patch.start()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for patch in self.patches:
+            patch.stop()
+        super().__exit__(*error)
+
+
+_NAME = "scaled_dot_product_attention"
+_FUSED = torch.nn.functional.scaled_dot_product_attention
 
 
 def _attention(
-    function: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
     is_plain = query.ndim >= 3 and key.ndim == query.ndim and value.ndim == query.ndim
@@ -76,13 +94,24 @@ def _attention(
     aligned = is_plain and (not is_causal or query.shape[-2] == key.shape[-2])
     if dropout_p or not (alike and grouped and aligned) or (is_causal and attn_mask is not None):
         options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, "scale": scale}
-        return function(query, key, value, enable_gqa=enable_gqa, **options)
+        return _FUSED(query, key, value, enable_gqa=enable_gqa, **options)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     leading = query.shape[:-3]
     flat = [tensor.reshape(-1, *tensor.shape[-3:]) if tensor.ndim != 4 else tensor for tensor in (query, key, value)]
     bias = _bias(attn_mask, leading, query)
     output, _ = torch.ops.meshwright.attention(*flat, bias, scale, is_causal)
     return output if query.ndim == 4 else output.reshape(*leading, *output.shape[-3:])
+
+
+def _bincount(tensor: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number occurs. Where a least length is given, it is taken for the length."""
+    if minlength == 0:
+        return torch.bincount(tensor, weights, minlength)
+    ones = torch.ones_like(tensor) if weights is None else weights
+    return torch.zeros(minlength, dtype=ones.dtype, device=tensor.device).scatter_add(0, tensor, ones)
+
+
+_REPLACED = {_FUSED: _attention, torch.bincount: _bincount}
 
 
 def _bias(mask: Any, leading: Any, query: Any) -> Any:

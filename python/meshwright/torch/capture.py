@@ -280,12 +280,14 @@ def _copy_of(optimizer: torch.optim.Optimizer, replaced: Any) -> torch.optim.Opt
 @contextlib.contextmanager
 def _functional() -> Iterator[None]:
     """Ops that write to tensors become ops that make new ones."""
+    mkldnn = torch._C._get_mkldnn_enabled()
     torch._enable_functionalization(reapply_views=True)
     try:
         # Kernels of one library for CPUs would stand for several ops each.
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield
+        torch._C._set_mkldnn_enabled(False)
+        yield
     finally:
+        torch._C._set_mkldnn_enabled(mkldnn)
         torch._disable_functionalization()
 
 

@@ -63,8 +63,11 @@ def profile(
       batch: what it is called with: a mapping of keywords, a list of positions, or one tensor.
       loss_fn: makes the loss of the model's output, and of the batch where it takes two arguments; else the output is
         the loss, or has one.
-      optimizer: made from the parameters of the model; without one, there is no update.
+      optimizer: made from the parameters of the model; without one, the plainest that keeps nothing is taken.
     """
+    if optimizer is None:
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.SGD(trained, lr=1.0)
     text, data = capture(model, batch, loss_fn, optimizer).program.profile("eager")
     return Profile(text, json.loads(data))
 

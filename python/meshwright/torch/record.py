@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from meshwright import _core
+from meshwright.torch.decompose import OWN
 
 # Names of element types in programs.
 DTYPES = {
@@ -57,7 +58,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.known = frozenset(_core.aten_ops())
         self.rules = rules
-        self.decompositions = torch._decomp.global_decomposition_table["post_autograd"]
+        self.decompositions = torch._decomp.global_decomposition_table["post_autograd"] | OWN
         self.lines: list[str] = []
         self.arguments: list[str] = []
         self.constants: dict[str, torch.Tensor] = {}

@@ -347,7 +347,7 @@ def einsums():
 @case
 def products():
     return of(lambda x: (x @ x, x[0] @ x, torch.bmm(x, x), x[0, 0] @ x[0, 1], x @ x[0, 0], torch.baddbmm(x, x, x, beta=0.5, alpha=2),
-                         torch.addmm(x[0], x[0], x[1], beta=0), torch.tensordot(x, x, 1), torch.outer(x[0, 0], x[0, 1]),
+                         torch.addmm(x[0], x[0], x[1], beta=0), torch.tensordot(x, x, ([2], [1])), torch.outer(x[0, 0], x[0, 1]),
                          torch.chain_matmul(x[0], x[1], x[0]), torch.linalg.multi_dot([x[0], x[1]]), torch.cross(x, x.flip(0), dim=-1)), 2, 3, 3)
 
 @case
@@ -366,7 +366,7 @@ def sums():
 def choices():
     return of(lambda x: (torch.where(x > 0, x, 0.1 * x), x.masked_fill(x < 0, -1e9).clamp(-5, 5), x.clamp(max=0.5), x.clip(min=x.mean()),
                          torch.maximum(x, -x), torch.fmin(x, x * x), x.relu(), torch.where(x.isnan(), 0.0, x), x.nan_to_num(), x.abs().clamp_min(0.3),
-                         torch.heaviside(x, x), torch.lerp(x, x * x, 0.3), torch.addcmul(x, x, x, value=0.5), torch.addcdiv(x, x, x.abs() + 1)), 4, 5)
+                         torch.lerp(x, x * x, 0.3), torch.addcmul(x, x, x, value=0.5), torch.addcdiv(x, x, x.abs() + 1)), 4, 5)
 
 @case
 def activations():

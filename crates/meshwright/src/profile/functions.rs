@@ -120,7 +120,8 @@ fn is_recorded(part: &str) -> bool {
 
 /// Whether an op is a copy as PyTorch makes it, whose elements lie in order.
 pub(super) fn is_copy(location: &Location) -> bool {
-    location.scope.rsplit('/').nth(1).is_some_and(|part| bare(part).starts_with("_clone#"))
+    let is_copy = |part: &str| ["_cat#", "_clone#"].iter().any(|name| bare(part).starts_with(name));
+    location.scope.rsplit('/').nth(1).is_some_and(is_copy)
 }
 
 /// The function of that name.

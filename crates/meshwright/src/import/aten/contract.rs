@@ -4,7 +4,9 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Made};
 use super::elementwise::scaled;
-use crate::program::{Attention, AttentionGrad, Convolution, DType, Dims, Op, Shape, ValueId, Values};
+use crate::program::{
+    Attention, AttentionGrad, Convolution, DType, Dims, Direction, Op, Shape, Type, ValueId, Values,
+};
 
 pub(super) fn mm(call: &mut Call<'_>) -> Made {
     let made = product(call, 0, 1, false)?;
@@ -194,9 +196,8 @@ fn scale(call: &Call<'_>, place: usize, query: ValueId) -> Result<f64, String> {
 
 /// Output and statistics; kernels have more results, of their generators, which nobody reads.
 fn attend(call: &mut Call<'_>, places: &Places, [output, statistics]: [usize; 2]) -> Made {
-    let operands = attended(call, places, [0, 1, 2])?;
+    let (operands, causal) = attended(call, places, [0, 1, 2])?;
     let scale = scale(call, places.scale, operands[0])?;
-    let causal = places.causal.is_some_and(|place| call.flag(place));
     let attention = Attention { scale, causal, bias: operands.len() > 3, statistics: true };
     let made = call.builder.attention(&operands, attention);
     let count = call.node.types.len();
@@ -214,8 +215,8 @@ fn attend(call: &mut Call<'_>, places: &Places, [output, statistics]: [usize; 2]
     Ok(results)
 }
 
-/// Query, key and value with the bias, which has the dimensions of the scores or ones.
-fn attended(call: &mut Call<'_>, places: &Places, inputs: [usize; 3]) -> Result<Vec<ValueId>, String> {
+/// Query, key and value with the bias, which has the dimensions of the scores or ones; and whether later keys are hidden.
+fn attended(call: &mut Call<'_>, places: &Places, inputs: [usize; 3]) -> Result<(Vec<ValueId>, bool), String> {
     let mut operands = inputs.iter().map(|&place| call.tensor(place)).collect::<Result<Vec<_>, _>>()?;
     if let Some(bias) = places.bias.map(|place| call.optional(place)).transpose()?.flatten() {
         let mut shape = call.shape(bias).to_vec();
@@ -227,7 +228,18 @@ fn attended(call: &mut Call<'_>, places: &Places, inputs: [usize; 3]) -> Result<
         let dtype = call.builder.dtype(operands[0]);
         operands.push(if is_mask { bias } else { call.builder.convert(bias, dtype) });
     }
-    Ok(operands)
+    let causal = places.causal.is_some_and(|place| call.flag(place));
+    let [queries, keys] = [0, 1].map(|index| call.shape(operands[index])[2]);
+    if causal && queries != keys {
+        // PyTorch counts queries from the first key on, programs from the last one back.
+        if operands.len() > 3 {
+            return Err("a mask besides a causal one is not known".to_owned());
+        }
+        let whole = Type::new(DType::I64, &[1, 1, queries, keys]);
+        let (rows, columns) = (call.builder.iota(&whole, 2), call.builder.iota(&whole, 3));
+        operands.push(call.builder.compare(Direction::LessOrEqual, columns, rows));
+    }
+    Ok((operands, causal && queries == keys))
 }
 
 /// `meshwright::attention_backward`: gradient, inputs, bias, output, statistics, scale, causal, whether the bias wants one.
@@ -270,9 +282,8 @@ fn attend_backward(
     [output, statistics]: [usize; 2],
     wants_bias: bool,
 ) -> Made {
-    let mut operands = attended(call, places, inputs)?;
+    let (mut operands, causal) = attended(call, places, inputs)?;
     let scale = scale(call, places.scale, operands[0])?;
-    let causal = places.causal.is_some_and(|place| call.flag(place));
     let bias = operands.len() > 3;
     let (output, given, gradient) = (call.tensor(output)?, call.tensor(statistics)?, call.tensor(0)?);
     let expected = call.shape(operands[0])[..3].to_vec();

@@ -73,6 +73,11 @@ pub(super) enum Update {
     Reduce(Binary),
 }
 
+/// Writes elements of the first dimension where indices say.
+pub(super) fn replaced_at(call: &mut Call<'_>, value: ValueId, indices: ValueId, updates: ValueId) -> ValueId {
+    put(call, value, indices, updates, 0, Update::Replace)
+}
+
 /// Writes slices of a dimension where indices say.
 fn put(call: &mut Call<'_>, value: ValueId, indices: ValueId, updates: ValueId, dim: usize, update: Update) -> ValueId {
     let (rank, index_rank) = (call.rank(value), call.rank(indices));

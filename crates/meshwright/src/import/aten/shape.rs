@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::call::{Call, Made, wrapped};
-use crate::program::{DType, Dims, Direction, Op, Type, ValueId, Values};
+use crate::program::{Binary, DType, Dims, Direction, Op, Type, ValueId, Values};
 
 /// The same elements in the shape of the result.
 pub(super) fn reshape(call: &mut Call<'_>) -> Made {
@@ -23,9 +23,13 @@ pub(super) fn expand(call: &mut Call<'_>) -> Made {
 /// A copy: a buffer of its own under engines that run op by op. Converting to the same type is what programs have for it.
 pub(super) fn clone(call: &mut Call<'_>) -> Made {
     let value = call.tensor(0)?;
-    let dtype = call.builder.dtype(value);
-    let made = call.builder.op(Op::Convert { dtype }, &[value], &[])[0];
+    let made = copied(call, value);
     call.one(made)
+}
+
+fn copied(call: &mut Call<'_>, value: ValueId) -> ValueId {
+    let dtype = call.builder.dtype(value);
+    call.builder.op(Op::Convert { dtype }, &[value], &[])[0]
 }
 
 pub(super) fn permute(call: &mut Call<'_>) -> Made {
@@ -245,7 +249,7 @@ pub(super) fn cat(call: &mut Call<'_>) -> Made {
     let parts: Vec<ValueId> = parts.into_iter().map(|part| call.builder.convert(part, ty.dtype)).collect();
     let made = match parts[..] {
         [] => call.builder.full(&ty, 0.0),
-        [only] => only,
+        [only] => copied(call, only),
         _ => call.builder.concatenate(&parts, dim),
     };
     call.one(made)
@@ -346,30 +350,71 @@ pub(super) fn constant_pad(call: &mut Call<'_>) -> Made {
     call.one(made)
 }
 
+/// The diagonal of two dimensions, which are moved to the end.
+struct Diagonal {
+    offset: i64,
+    /// The dimensions in their new order.
+    order: Vec<usize>,
+}
+
+impl Diagonal {
+    /// Places are those of the offset and of the two dimensions.
+    fn new(call: &Call<'_>, rank: usize, place: usize) -> Result<Diagonal, String> {
+        let (first, second) = (call.dim(place + 1, rank)?, call.dim(place + 2, rank)?);
+        let mut order: Vec<usize> = (0..rank).filter(|&dim| dim != first && dim != second).collect();
+        order.extend([first, second]);
+        Ok(Diagonal { offset: call.int(place)?, order })
+    }
+
+    /// Where the diagonal is, for a shape in the new order.
+    fn mask(&self, call: &mut Call<'_>, shape: &[usize]) -> Result<ValueId, String> {
+        let whole = Type::new(DType::I64, &shape[shape.len() - 2..]);
+        let (rows, columns) = (call.builder.iota(&whole, 0), call.builder.iota(&whole, 1));
+        let target = call.builder.plus_number(rows, self.offset as f64);
+        let mask = call.builder.compare(Direction::Equal, columns, target);
+        call.broadcast(mask, shape)
+    }
+
+    /// The row in which it begins.
+    fn start(&self) -> usize {
+        (-self.offset).max(0) as usize
+    }
+}
+
 /// The elements of two dimensions that have the same position, as a last dimension.
 pub(super) fn diagonal(call: &mut Call<'_>) -> Made {
     let ty = call.result(0)?;
     let value = call.tensor(0)?;
-    let shape = call.shape(value);
-    let rank = shape.len();
-    let offset = call.int(1)?;
-    let (first, second) = (call.dim(2, rank)?, call.dim(3, rank)?);
-    let mut order: Vec<usize> = (0..rank).filter(|&dim| dim != first && dim != second).collect();
-    order.extend([first, second]);
-    let value = call.builder.transpose(value, &order);
-    let shape = call.shape(value);
-    let whole = Type::new(DType::I64, &shape[rank - 2..]);
-    let (rows, columns) = (call.builder.iota(&whole, 0), call.builder.iota(&whole, 1));
-    let target = call.builder.plus_number(rows, offset as f64);
-    let kept = call.builder.compare(Direction::Equal, columns, target);
-    let kept = call.broadcast(kept, &shape)?;
+    let rank = call.rank(value);
+    let diagonal = Diagonal::new(call, rank, 1)?;
+    let value = call.builder.transpose(value, &diagonal.order);
+    let mask = diagonal.mask(call, &call.shape(value))?;
     let zero = call.builder.full_like(value, 0.0);
-    let value = call.builder.select(kept, value, zero);
-    // In every row, or column, there is one element at most.
-    let size = ty.shape[rank - 2];
-    let sum = call.builder.sum(value, &[rank - 1]);
-    let start = (-offset).max(0) as usize;
-    let made = call.builder.slice_dim(sum, rank - 2, start, start + size);
+    let value = call.builder.select(mask, value, zero);
+    // In every row there is one element at most.
+    let sum = call.builder.reduce(Binary::Add, value, 0.0, &[rank - 1]);
+    let made = call.builder.slice_dim(sum, rank - 2, diagonal.start(), diagonal.start() + ty.shape[rank - 2]);
+    call.one(made)
+}
+
+/// `diagonal_scatter(self, source, offset, first, second)`: a value with other elements on its diagonal.
+pub(super) fn diagonal_scatter(call: &mut Call<'_>) -> Made {
+    let (value, source) = (call.tensor(0)?, call.tensor(1)?);
+    let rank = call.rank(value);
+    let diagonal = Diagonal::new(call, rank, 2)?;
+    let value = call.builder.transpose(value, &diagonal.order);
+    let shape = call.shape(value);
+    let source = call.builder.convert(source, call.builder.dtype(value));
+    let start = diagonal.start();
+    let count = call.shape(source)[rank - 2];
+    let rows = Range { dim: rank - 2, start, limit: start + count, step: 1 };
+    let source = padded_to(call, source, &shape[..rank - 1], &rows);
+    let source = call.builder.broadcast_along(source, &shape, rank - 1);
+    let mask = diagonal.mask(call, &shape)?;
+    let made = call.builder.select(mask, source, value);
+    let mut back = vec![0; rank];
+    diagonal.order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
+    let made = call.builder.transpose(made, &back);
     call.one(made)
 }
 
@@ -393,21 +438,39 @@ pub(super) fn unfold(call: &mut Call<'_>) -> Made {
     call.one(made)
 }
 
-/// Elements of flat storage by sizes, strides and an offset. Of a value that lies in order, that is a gather.
-pub(super) fn as_strided(call: &mut Call<'_>) -> Made {
-    let ty = call.result(0)?;
-    let value = call.tensor(0)?;
-    let strides = call.ints(2)?;
-    let offset = if call.has(3) { call.int(3)? } else { 0 };
-    let count: usize = call.shape(value).iter().product();
-    let flat = call.builder.reshape(value, &[count]);
-    let whole = ty.with_dtype(DType::I64);
+/// Where elements lie in flat storage, by sizes, strides and an offset in places from some on.
+fn strided(call: &mut Call<'_>, shape: &[usize], place: usize) -> Result<ValueId, String> {
+    let strides = call.ints(place)?;
+    let offset = if call.has(place + 1) { call.int(place + 1)? } else { 0 };
+    let whole = Type::new(DType::I64, shape);
     let mut positions = call.builder.full(&whole, offset as f64);
     for (dim, &stride) in strides.iter().enumerate() {
         let along = call.builder.iota(&whole, dim);
         let along = call.builder.times_number(along, stride as f64);
         positions = call.builder.plus(positions, along);
     }
+    Ok(positions)
+}
+
+/// Elements of flat storage. Of a value that lies in order, that is a gather.
+pub(super) fn as_strided(call: &mut Call<'_>) -> Made {
+    let ty = call.result(0)?;
+    let value = call.tensor(0)?;
+    let count: usize = call.shape(value).iter().product();
+    let flat = call.builder.reshape(value, &[count]);
+    let positions = strided(call, &ty.shape, 2)?;
     let made = super::index::taken(call, flat, positions, 0);
+    call.one(made)
+}
+
+/// `as_strided_scatter(self, source, sizes, strides, offset)`.
+pub(super) fn as_strided_scatter(call: &mut Call<'_>) -> Made {
+    let ty = call.result(0)?;
+    let (value, source) = (call.tensor(0)?, call.tensor(1)?);
+    let shape = call.shape(source);
+    let flat = call.builder.reshape(value, &[ty.elements()]);
+    let positions = strided(call, &shape, 3)?;
+    let made = super::index::replaced_at(call, flat, positions, source);
+    let made = call.builder.reshape(made, &ty.shape);
     call.one(made)
 }

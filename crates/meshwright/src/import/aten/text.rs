@@ -103,7 +103,11 @@ fn made(cursor: &mut Cursor<'_>, end: usize) -> Parse<Line> {
             return Ok(Line::Argument { value, name, ty: ty(cursor)? });
         }
         if cursor.eat("constant") {
-            cursor.expect("0x")?;
+            cursor.skip_space();
+            if !cursor.text[cursor.position..].starts_with("0x") {
+                return Err(cursor.unexpected("digits such as `0x0000803f`"));
+            }
+            cursor.position += 2;
             let start = cursor.position;
             while cursor.byte().is_ascii_hexdigit() {
                 cursor.position += 1;
