@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use meshwright::codes::Code;
 use meshwright::lower::{CollectiveKind, LocalProgram, measure, stablehlo};
 use meshwright::plan::Plan as Found;
 use meshwright::profile::work;
@@ -58,7 +59,7 @@ impl Plan {
             engine: asked.engine.name,
             memory_limit: asked.limit_bytes,
         };
-        let json = plan_file(&setting, &found, simulation.mfu).to_text().map_err(Problem::new)?;
+        let json = plan_file(&setting, &found, simulation.mfu).to_text().map_err(Problem::of(Code::PlanFile))?;
         let simulated =
             Summary { name: asked.name.clone(), step: &step, simulation: &simulation, notes: Vec::new(), seconds };
         let limit_bytes = asked.limit_bytes;
@@ -79,7 +80,7 @@ impl Plan {
     }
 
     pub(crate) fn applied(name: &str, program: &Arc<Program>, plan: &AppliedPlan) -> Result<Plan, Problem> {
-        let wrong = |reason: String| Problem::new(format!("cannot use the plan `{}`: {reason}", plan.name()));
+        let wrong = |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
         let partitioned = plan.partition(program).map_err(wrong)?;
         let (engine, file) = (plan.engine(), plan.file());
         let prepared = Prepared::whole(partitioned.local.clone(), &partitioned.anatomy.classes, engine);
@@ -90,7 +91,7 @@ impl Plan {
             Summary { name: name.to_owned(), step: &step, simulation: &simulation, notes: Vec::new(), seconds };
         Ok(Plan {
             axes: axes(&partitioned.local),
-            json: file.to_text().map_err(Problem::new)?,
+            json: file.to_text().map_err(Problem::of(Code::PlanFile))?,
             summary: summary.to_text(WIDTH),
             cluster: file.cluster.name.clone(),
             engine: engine.name.to_owned(),

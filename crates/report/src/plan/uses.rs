@@ -1,24 +1,70 @@
 //! What the axes of a plan are used for.
 
-use meshwright_report::plan::{ArgumentPart, PlanFile};
-
-use crate::table::count;
+use super::file::{ArgumentPart, PlanFile};
+use crate::table::{count, counted, duration, share};
 
 /// An axis of a plan's mesh.
-pub(super) struct Axis<'f> {
-    pub(super) name: &'f str,
-    pub(super) size: usize,
-    pub(super) is_time: bool,
+#[derive(Clone, Debug)]
+pub struct UsedAxis<'f> {
+    pub name: &'f str,
+    pub size: usize,
+    pub is_time: bool,
     /// What it cuts, in words.
-    pub(super) uses: Vec<String>,
+    pub uses: Vec<String>,
 }
 
-pub(super) fn axes(file: &PlanFile) -> Vec<Axis<'_>> {
+/// A plan in words, a sentence each. Literals stand in backticks.
+pub fn in_words(file: &PlanFile) -> Vec<String> {
+    let mut words: Vec<String> = axes(file).iter().map(UsedAxis::sentence).collect();
+    let forward = || file.classes.iter().filter(|class| class.phase == "forward");
+    let all: usize = forward().map(|class| class.count).sum();
+    let again: usize = forward().filter(|class| class.keeping == "recomputed").map(|class| class.count).sum();
+    words.push(match again {
+        0 => "Nothing is computed again for the backward pass.".to_owned(),
+        _ => format!(
+            "{} of {} groups of forward operations are computed again for the backward pass.",
+            count(again),
+            count(all)
+        ),
+    });
+    for split in &file.splits {
+        words.push(format!("What is largest in memory runs in {}, one after the other.", counted(split.slices, "slice")));
+    }
+    words.push(format!(
+        "Products alone take {}, whatever the plan; the choice among cuts is within {} of its proven bound.",
+        duration(file.results.lower_bound_seconds),
+        share(file.results.search_gap, 1.0),
+    ));
+    words
+}
+
+impl UsedAxis<'_> {
+    /// Such as ``Axis `data` of 8 cuts the batch of 64 and all 388 parameters.``
+    pub fn sentence(&self) -> String {
+        let what = match self.uses.as_slice() {
+            [] => "cuts nothing: all along it do the same".to_owned(),
+            uses => format!("cuts {}", listed(uses)),
+        };
+        let time = if self.is_time { " in time" } else { "" };
+        format!("Axis `{}` of {}{time} {what}.", self.name, count(self.size))
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [word] => word.clone(),
+        [words @ .., last] => format!("{} and {last}", words.join(", ")),
+    }
+}
+
+pub fn axes(file: &PlanFile) -> Vec<UsedAxis<'_>> {
     let mut axes = Vec::new();
     for axis in file.mesh.split(',').filter(|axis| !axis.is_empty()) {
         let (name, size) = axis.split_once('=').unwrap_or((axis, "1"));
         let size = size.parse().unwrap_or(1);
-        axes.push(Axis { name, size, is_time: false, uses: uses(file, name) });
+        axes.push(UsedAxis { name, size, is_time: false, uses: uses(file, name) });
     }
     if file.microbatches > 1 {
         let when = if file.eager { "for each of them" } else { "once for all of them" };
@@ -26,7 +72,7 @@ pub(super) fn axes(file: &PlanFile) -> Vec<Axis<'_>> {
             "the batch into {} microbatches, weights being gathered and gradients reduced {when}",
             count(file.microbatches)
         )];
-        axes.push(Axis { name: "micro", size: file.microbatches, is_time: true, uses });
+        axes.push(UsedAxis { name: "micro", size: file.microbatches, is_time: true, uses });
     }
     axes
 }
