@@ -13,6 +13,7 @@ export function memoryDrawing(
   label: string,
   height: number,
   tell: (at: number) => string,
+  hasLegend = true,
 ): HTMLElement {
   const time = Float64Array.from(part.time);
   const sums = new Float64Array(time.length);
@@ -31,7 +32,7 @@ export function memoryDrawing(
     context.textBaseline = "middle";
     context.textAlign = "right";
     const unit = 2 ** (10 * Math.floor(Math.log2(top) / 10));
-    for (const tick of ticks(0, top / unit, high > 100 ? 4 : 2)) {
+    for (const tick of ticks(0, top / unit, high > 100 ? 5 : 2)) {
       context.fillStyle = value("--hairline");
       context.fillRect(margin, Math.round(y(tick * unit)), width - margin, 1);
       context.fillStyle = value("--muted");
@@ -84,7 +85,7 @@ export function memoryDrawing(
       h("li", {}, h("span", { class: "swatch", style: { background: `var(${CLASSES[series.name] ?? "--gray"})` } }), series.name),
     ),
   );
-  return h("div", {}, legend, drawing.element);
+  return h("div", {}, hasLegend ? legend : null, drawing.element);
 }
 
 function indexAt(time: Float64Array, at: number): number {

@@ -10,7 +10,8 @@ export function summarySection(report: ReportDocument): HTMLElement {
   const mark = verdict.fits === null ? "" : verdict.fits ? "yes" : "no";
   return h(
     "section",
-    { id: "summary", "aria-label": "Summary" },
+    { id: "summary", "aria-labelledby": "summary-title" },
+    h("h2", { class: "unseen", id: "summary-title" }, "Summary"),
     h("p", { class: `verdict ${mark}`, id: "verdict" }, verdict.text),
     figures(report),
     report.line ? h("p", { class: "line" }, h("code", { id: "line" }, report.line), h("span", { class: "small" }, " as torchtitan would log it")) : null,

@@ -85,7 +85,7 @@ export function timelineSection(report: ReportDocument, showModule: (module: num
 function memoryFigure(report: ReportDocument, part: MemoryOverTime, view: Viewport): HTMLElement {
   const many = report.memory.length > 1;
   const title = many ? `Memory of a device of stage ${part.stage}` : "Memory of a device over the step";
-  return figure(title, memoryDrawing(part, view, MARGIN, title, many ? 90 : 170, nanoseconds));
+  return figure(title, memoryDrawing(part, view, MARGIN, title, many ? 90 : 180, nanoseconds, part.stage === 0));
 }
 
 class Lanes {
@@ -119,8 +119,9 @@ class Lanes {
       if (streams && stage.messages.start.length > 0) kinds.push("messages");
       for (const kind of kinds) {
         const label = kind === "passes" ? `stage ${number}` : kind;
-        this.lanes.push({ stage: number, kind, label, top, height: HEIGHTS[kind] });
-        top += HEIGHTS[kind] + 3;
+        const height = many ? HEIGHTS[kind] : 1.5 * HEIGHTS[kind];
+        this.lanes.push({ stage: number, kind, label, top, height });
+        top += height + 3;
       }
       top += many ? 6 : 0;
     });

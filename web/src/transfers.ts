@@ -2,7 +2,7 @@
 
 import type { ReportDocument } from "./document";
 import { modulePath } from "./document";
-import { h, section } from "./dom";
+import { h, section, words } from "./dom";
 import { count, duration, share, size } from "./format";
 import { type Column, sortableTable } from "./list";
 
@@ -62,7 +62,7 @@ function reshardsTable(report: ReportDocument, showModule: (module: number) => v
     { title: "where", width: "minmax(9rem, 1.4fr)", key: paths, cell: (row) => paths(row) || "the step" },
     { title: "type", width: "minmax(7rem, 1fr)", key: (row) => text(columns.type[row]!), cell: (row) => h("code", {}, text(columns.type[row]!)) },
     { title: "from → to", width: "minmax(11rem, 1.6fr)", key: (row) => lies(columns.from[row]!), cell: (row) => h("code", { title: text(columns.steps[row]!) }, `${lies(columns.from[row]!)} → ${lies(columns.to[row]!)}`) },
-    { title: "why", width: "minmax(14rem, 3fr)", key: (row) => text(columns.reason[row]!), cell: (row) => h("span", { title: text(columns.reason[row]!) }, text(columns.reason[row]!)) },
+    { title: "why", width: "minmax(14rem, 3fr)", key: (row) => text(columns.reason[row]!), cell: (row) => h("span", { title: text(columns.reason[row]!) }, words(text(columns.reason[row]!))) },
     { title: "sent", width: "5.5rem", number: true, key: (row) => columns.bytes[row]!, cell: (row) => size(columns.bytes[row]!) },
     { title: "alone takes", width: "6rem", number: true, key: (row) => columns.seconds[row]!, cell: (row) => duration(columns.seconds[row]!) },
   ];

@@ -15,8 +15,7 @@ fn commands() {
     trycmd::TestCases::new()
         .case("tests/cmd/*.trycmd")
         .case("tests/cmd/*.toml")
-        .case("../../docs/guides/clusters.md")
-        .case("../../docs/guides/profile.md")
+        .case("../../docs/guides/*.md")
         .case("../../README.md")
         .env("NO_COLOR", "1");
 }

@@ -326,6 +326,15 @@ pub(super) struct ArgumentsPart {
     bytes: Vec<usize>,
 }
 
+/// What an argument is for.
+pub(super) fn role(classes: &[ArgumentClass], argument: usize) -> &'static str {
+    match classes.get(argument) {
+        Some(ArgumentClass::Parameter) => "parameter",
+        Some(ArgumentClass::State) => "state",
+        Some(ArgumentClass::Input) | None => "input",
+    }
+}
+
 pub(super) fn arguments_part(
     tables: &mut Tables,
     shardings: &mut Shardings,
@@ -338,14 +347,9 @@ pub(super) fn arguments_part(
     let mut part = ArgumentsPart::default();
     for (number, (&value, name)) in program.body().arguments.iter().zip(&names).enumerate() {
         let (ty, lies) = (program.ty(value), &stored[number]);
-        let role = match classes.get(number) {
-            Some(ArgumentClass::Parameter) => "parameter",
-            Some(ArgumentClass::State) => "state",
-            Some(ArgumentClass::Input) | None => "input",
-        };
         part.name.push(tables.strings.number(name));
         part.ty.push(tables.strings.number(&short_type(ty)));
-        part.role.push(tables.strings.number(role));
+        part.role.push(tables.strings.number(role(classes, number)));
         part.lies.push(shardings.number(mesh, lies));
         part.bytes.push(lies.local_type(mesh, ty).bytes());
     }

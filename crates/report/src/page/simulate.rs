@@ -8,12 +8,12 @@ use meshwright::tactics::{LaidOut, Tactic, lay_out, rewrite};
 
 use super::memory::memory;
 use super::plan::{PlanView, planned_parts};
-use super::program::{Cuts, Groups, MeshPart, ProgramPart, Shardings, Shown, arguments_part, program_part};
+use super::program::{Cuts, Groups, MeshPart, ProgramPart, Shardings, Shown, arguments_part, program_part, role};
 use super::steps::{On, of_tactics};
 use super::timeline::timeline;
 use super::transfers::{Resharded, collectives_part, reshards_part};
 use super::{Document, Tables, Verdict};
-use crate::plan::AppliedPlan;
+use crate::plan::{AppliedPlan, Lying, UsedAxis, stored_uses};
 use crate::simulate::Summary;
 
 /// What a step was laid out by.
@@ -112,18 +112,30 @@ fn tactics_parts(
     }
     let on = On { cluster: simulation.cluster, engine: simulation.engine };
     document.steps = of_tactics(on, &program, &laid.layout.mesh, &names, &laid);
+    if let (Some(last), true) = (document.steps.last_mut(), summary.step.prepared.pipeline.stages.len() > 1) {
+        last.becomes_pipeline(summary);
+    }
     document.mesh = Some(MeshPart::new(mesh));
     document.program = Some(ProgramPart::with_shardings(part, shardings));
-    document.words = words(summary, &names);
+    let lying = |(number, (&value, lies)): (usize, (&meshwright::program::ValueId, &Sharding))| Lying {
+        role: role(&shown.anatomy.classes, number).to_owned(),
+        stored: lies.describe(mesh),
+        shape: program.shape(value).to_vec(),
+    };
+    let lying: Vec<Lying> = program.body().arguments.iter().zip(&stored).enumerate().map(lying).collect();
+    document.words = words(summary, &names, mesh, &lying);
 }
 
 /// How the step was laid out, in words.
-fn words(summary: &Summary<'_>, tactics: &[String]) -> Vec<String> {
+fn words(summary: &Summary<'_>, tactics: &[String], mesh: &Mesh, arguments: &[Lying]) -> Vec<String> {
     let quoted: Vec<String> = tactics.iter().map(|name| format!("`{name}`")).collect();
     let mut words = vec![format!("{}.", summary.setting())];
     if !quoted.is_empty() {
         words.push(format!("Laid out by tactics: {}.", quoted.join(", then ")));
     }
-    words.extend(summary.notes.iter().cloned());
+    words.extend(mesh.axes.iter().map(|axis| {
+        let uses = stored_uses(arguments, &axis.name);
+        UsedAxis { name: &axis.name, size: axis.size, is_time: axis.temporal, uses }.sentence()
+    }));
     words
 }

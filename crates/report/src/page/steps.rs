@@ -1,7 +1,7 @@
 //! What each decision did, one after the other: time, memory, collectives, and what is stored otherwise from then on.
 
 use meshwright::cluster::Cluster;
-use meshwright::lower::{CollectiveKind, LocalProgram, Movement, estimate, lower_layout, measure};
+use meshwright::lower::{CollectiveKind, LocalProgram, Measures, Movement, estimate, lower_layout, measure};
 use meshwright::plan::Recipe;
 use meshwright::profile::ByClass;
 use meshwright::program::{ArgumentClass, Program};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::names::{group, names};
-use crate::simulate::by_class;
+use crate::simulate::{Summary, by_class};
 use crate::table::{count, counted};
 
 /// The step after a decision.
@@ -31,6 +31,32 @@ pub(super) struct StepPart {
     /// What was asked for and could not be.
     notes: Vec<String>,
     changes: Vec<Change>,
+}
+
+impl StepPart {
+    /// With the figures of all stages, which no program of a single stage has.
+    pub(super) fn becomes_pipeline(&mut self, summary: &Summary<'_>) {
+        let (simulation, pipeline) = (summary.simulation, &summary.step.prepared.pipeline);
+        let [(_, compute), (_, exposed), ..] = simulation.time();
+        let memory = simulation.memory();
+        let stages = counted(pipeline.stages.len(), "stage");
+        self.words = format!(
+            "The model is cut into {stages}, each on devices of its own; all steps before ran on the devices of one. Time is the \
+             mean of stages, memory that of the fullest, collectives are those of all."
+        );
+        self.step_seconds = simulation.timeline.step_seconds;
+        self.compute_seconds = compute;
+        self.exposed_seconds = exposed;
+        self.peak_bytes = memory.peak_bytes;
+        self.memory = by_class(memory.by_class);
+        let measures = pipeline.measures();
+        self.collectives = counts(&measures);
+        self.bytes_moved = measures.bytes_moved;
+    }
+}
+
+fn counts(measures: &Measures) -> Value {
+    CollectiveKind::ALL.iter().zip(measures.collectives).map(|(kind, count)| (kind.name(), count)).collect()
 }
 
 /// Arguments that lie otherwise.
@@ -118,7 +144,6 @@ impl<'s> Steps<'s> {
     fn add(&mut self, name: &str, words: String, local: LocalProgram, notes: Vec<String>) {
         let lies: Vec<String> = local.arguments.iter().map(|lies| lies.describe(&local.mesh)).collect();
         let measures = measure(&local.program);
-        let counts = CollectiveKind::ALL.iter().zip(measures.collectives);
         let prepared = Prepared::whole(local, &self.classes, self.on.engine);
         let timeline = simulate(&prepared, self.on.cluster, self.on.engine);
         let (peak_bytes, classes) = peak(&timeline);
@@ -131,7 +156,7 @@ impl<'s> Steps<'s> {
             exposed_seconds: first.map_or(0.0, |stage| stage.exposed_seconds),
             peak_bytes,
             memory: by_class(classes),
-            collectives: counts.map(|(kind, count)| (kind.name(), count)).collect(),
+            collectives: counts(&measures),
             bytes_moved: measures.bytes_moved,
             notes,
             changes: self.changes(&lies),

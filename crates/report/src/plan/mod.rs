@@ -19,6 +19,7 @@ pub use ranges::{fold_names, unfold_name};
 pub use refusal::{refusal_json, refusal_text};
 pub use text::phase_name;
 pub use uses::{UsedAxis, axes, in_words};
+pub(crate) use uses::{Lying, stored_uses};
 pub use write::{Setting, plan_file};
 
 use meshwright::codes::Code;

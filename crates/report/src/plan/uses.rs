@@ -78,12 +78,45 @@ pub fn axes(file: &PlanFile) -> Vec<UsedAxis<'_>> {
 }
 
 fn uses(file: &PlanFile, axis: &str) -> Vec<String> {
+    let argument = |argument: &ArgumentPart| Lying {
+        role: argument.role.clone(),
+        stored: argument.stored.clone(),
+        shape: shape(&argument.ty),
+    };
+    let mut uses = stored_uses(&file.arguments.iter().map(argument).collect::<Vec<_>>(), axis);
+    let inner = |result: &str| {
+        let (lies, sum) = result.split_once("] ").unwrap_or((result, ""));
+        let dims = dims(lies);
+        let is_first = dims.first().is_some_and(|dim| cuts(dim, axis));
+        !is_first && (dims.iter().any(|dim| cuts(dim, axis)) || cuts_sum(sum, axis))
+    };
+    let forward = || file.classes.iter().filter(|class| class.phase == "forward");
+    let cut: usize = forward().filter(|class| inner(&class.result)).map(|class| class.count).sum();
+    if cut > 0 {
+        let all: usize = forward().map(|class| class.count).sum();
+        uses.push(format!("{} of {} groups of forward operations inside of samples", count(cut), count(all)));
+    }
+    uses
+}
+
+/// How an argument lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Lying {
+    /// `input`, `parameter` or `state`.
+    pub(crate) role: String,
+    /// Such as `[{data}, {}]`.
+    pub(crate) stored: String,
+    pub(crate) shape: Vec<usize>,
+}
+
+/// Which arguments an axis cuts, in words.
+pub(crate) fn stored_uses(arguments: &[Lying], axis: &str) -> Vec<String> {
     let mut uses = Vec::new();
-    let is_cut = |argument: &&ArgumentPart| dims(&argument.stored).iter().any(|dim| cuts(dim, axis));
-    let of_role = |role: &'static str| file.arguments.iter().filter(move |argument| argument.role == role);
+    let is_cut = |argument: &&Lying| dims(&argument.stored).iter().any(|dim| cuts(dim, axis));
+    let of_role = |role: &'static str| arguments.iter().filter(move |argument| argument.role == role);
     for argument in of_role("input").filter(is_cut) {
         let cut = dims(&argument.stored).iter().position(|dim| cuts(dim, axis)).unwrap_or(0);
-        let size = shape(&argument.ty).get(cut).copied().unwrap_or(1);
+        let size = argument.shape.get(cut).copied().unwrap_or(1);
         let what = match cut {
             0 => format!("the batch of {}", count(size)),
             dim => format!("dimension {dim} of inputs, of size {}", count(size)),
@@ -101,18 +134,6 @@ fn uses(file: &PlanFile, axis: &str) -> Vec<String> {
             _ if cut == all => uses.push(format!("all {} {many}", count(all))),
             _ => uses.push(format!("{} of {} {many}", count(cut), count(all))),
         }
-    }
-    let inner = |result: &str| {
-        let (lies, sum) = result.split_once("] ").unwrap_or((result, ""));
-        let dims = dims(lies);
-        let is_first = dims.first().is_some_and(|dim| cuts(dim, axis));
-        !is_first && (dims.iter().any(|dim| cuts(dim, axis)) || cuts_sum(sum, axis))
-    };
-    let forward = || file.classes.iter().filter(|class| class.phase == "forward");
-    let cut: usize = forward().filter(|class| inner(&class.result)).map(|class| class.count).sum();
-    if cut > 0 {
-        let all: usize = forward().map(|class| class.count).sum();
-        uses.push(format!("{} of {} groups of forward operations inside of samples", count(cut), count(all)));
     }
     uses
 }
