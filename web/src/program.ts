@@ -512,7 +512,7 @@ class Tree {
       for (let module = counts.length - 1; module > 0; module--) counts[model.report.modules.parent[module]!]! += counts[module]!;
     }
     // What little is found is shown at once.
-    const isOpen = (module: number) => this.open.has(module) || (this.filter !== "" && found <= 400);
+    const isOpen = (module: number) => this.open.has(module) || (this.filter !== "" && found <= 5000);
     const add = (module: number, depth: number) => {
       rows.push({ module, op: -1, depth });
       if (!isOpen(module)) return;

@@ -214,7 +214,8 @@ class Lanes {
       context.fillRect(x, lane.top, Math.max(wide - (wide > 3 ? 0.8 : 0), 0.6), lane.height);
       if (wide > 26) {
         const microbatch = stage.microbatch[index]!;
-        const text = microbatch < 0 ? name : wide > 90 ? `${name} ${microbatch}` : String(microbatch);
+        const whole = microbatch < 0 ? name : `${name} ${microbatch}`;
+        const text = whole.length * 6.2 + 8 < wide || microbatch < 0 ? whole : String(microbatch);
         label(context, text, x, wide, lane);
       }
     }

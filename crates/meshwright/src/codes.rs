@@ -284,7 +284,7 @@ pub const PAGES: &[Page] = &[
         Code::TacticsFile,
         "a file of tactics cannot be read",
         "Tactics are TOML: a table `[[tactic]]` for each, with an `axis` and what it does. `docs/reference/tactics.md` \
-         has all keys, `docs/guides/tactics.md` shows them at work.",
+         has all keys, `docs/guides/partition.md` shows them at work.",
     ),
     page(
         Code::Tactic,

@@ -199,7 +199,7 @@ impl Asked {
         Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
     }
 
-    fn plan(&self, program: &Parsed) -> Result<Plan, Refused> {
+    fn plan(&self, program: &Arc<Parsed>) -> Result<Plan, Refused> {
         let started = Instant::now();
         let all = Auto::default();
         let told = match &self.tactics {

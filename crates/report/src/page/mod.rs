@@ -19,7 +19,7 @@ mod write;
 
 pub use plan::{ladder_document, plan_document};
 pub use profile::profile_document;
-pub use simulate::{LaidOutBy, simulation_document};
+pub use simulate::{LaidOutBy, applied_document, simulation_document};
 pub use sweep::{SweptRow, sweep_document};
 pub use tables::{Modules, Strings, Tables};
 

@@ -37,14 +37,30 @@ pub fn simulation_document(summary: &Summary<'_>, by: LaidOutBy<'_>) -> Document
         LaidOutBy::Tactics { program, mesh, tactics } => {
             tactics_parts(&mut document, &mut tables, summary, program, mesh, tactics);
         }
-        LaidOutBy::Plan { program, plan } => {
-            let groups = Groups { parts: plan.file().classes.clone(), ops: None };
-            document.words = crate::plan::in_words(plan.file());
-            let view = PlanView { program, recipe: &plan.recipe, groups, partitioned: plan.partition(program).ok() };
-            planned_parts(&mut document, &mut tables, summary, view);
-        }
+        LaidOutBy::Plan { program, plan } => add_plan(&mut document, &mut tables, summary, program, plan),
     }
     finished(document, tables)
+}
+
+/// The page of a plan that was read from its file.
+pub fn applied_document(summary: &Summary<'_>, program: &Program, plan: &AppliedPlan) -> Document {
+    let (mut document, mut tables) = simulated("plan", summary, summary.to_json());
+    add_plan(&mut document, &mut tables, summary, program, plan);
+    finished(document, tables)
+}
+
+fn add_plan(
+    document: &mut Document,
+    tables: &mut Tables,
+    summary: &Summary<'_>,
+    program: &Program,
+    plan: &AppliedPlan,
+) {
+    // Files tell groups by place, not op by op.
+    let groups = Groups { parts: plan.file().classes.clone(), ops: None };
+    document.words = crate::plan::in_words(plan.file());
+    let view = PlanView { program, recipe: &plan.recipe, groups, partitioned: plan.partition(program).ok() };
+    planned_parts(document, tables, summary, view);
 }
 
 /// What there is to tell of a step in time, whatever laid it out.
