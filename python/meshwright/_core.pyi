@@ -70,6 +70,8 @@ class Plan:
         """The bytes of a device that may be used."""
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the plan to a file, which `parallelize(plan=…)` and the command read."""
+    def report(self, path: str | PathLike[str]) -> None:
+        """Writes a page that shows all of the plan: one file, which any browser opens."""
 
 class Pipeline:
     """A step in stages: what every stage runs and in which order, and what that comes to."""

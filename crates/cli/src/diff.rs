@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright_report::plan::{ArgumentPart, PlanFile, fold_names, given, unfold_name};
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if is_stdin(&arguments.left) && is_stdin(&arguments.right) {
-        return Err(Error::new("two plans cannot both be standard input").hint("give one of them as a file"));
+        return Err(Error::new(Code::StandardInputTwice, "two plans cannot both be standard input").hint("give one of them as a file"));
     }
     let (left, right) = (read_plan(&arguments.left)?, read_plan(&arguments.right)?);
     let difference = Difference::new(&left, &right);

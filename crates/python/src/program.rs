@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use meshwright::cluster::{Cluster, ClusterError, parse, parse_bytes, parse_file};
+use meshwright::codes::Code;
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Options, Tensor, evaluate};
 use meshwright::plan::{Refusal, Request, Told, plan};
@@ -95,7 +96,7 @@ impl Program {
             })?;
             let plan = AppliedPlan::new(&name, file, &program)?;
             if let Some(cluster) = &cluster {
-                let refuse = |message| Problem::new(message).hint("plan again for these devices");
+                let refuse = |message| Problem::new(Code::OtherDevices, message).hint("plan again for these devices");
                 plan.check_cluster(cluster).map_err(refuse)?;
             }
             Plan::applied(&own_name, &program, &plan)
@@ -170,7 +171,7 @@ fn read(name: &str, text: String) -> Result<(Parsed, Vec<String>), Problem> {
     };
     check_whole(program)?;
     let warnings = of(Severity::Warning).iter().map(|diagnostic| diagnostic.message.clone()).collect();
-    Ok((planned_program(program).map_err(Problem::new)?, warnings))
+    Ok((planned_program(program).map_err(Problem::of(Code::Unplannable))?, warnings))
 }
 
 /// What is asked for, in the words of the command.
@@ -214,20 +215,20 @@ impl Refused {
 impl Asked {
     fn new(name: &str, words: &Words<'_>) -> Result<Asked, Problem> {
         let engine =
-            engine(words.engine).ok_or_else(|| Problem::new(format!("there is no engine `{}`", words.engine)))?;
+            engine(words.engine).ok_or_else(|| Problem::new(Code::Engine, format!("there is no engine `{}`", words.engine)))?;
         let whole_cluster = read_cluster(words.cluster)?;
         let tactics = words.tactics.map(read_tactics).transpose()?;
-        let mesh = words.mesh.map(|text| Mesh::parse(text).map_err(|message| Problem::new(format!("mesh: {message}"))));
+        let mesh = words.mesh.map(|text| Mesh::parse(text).map_err(|message| Problem::new(Code::Mesh, format!("mesh: {message}"))));
         let mut limit_bytes = whole_cluster.memory_bytes() as u64;
         if let Some(text) = words.memory {
-            let refuse = |(message, hint)| Problem::new(format!("memory: {message}")).hint(hint);
+            let refuse = |(message, hint)| Problem::new(Code::Amount, format!("memory: {message}")).hint(hint);
             limit_bytes = limit_bytes.min(parse_bytes(text).map_err(refuse)? as u64);
         }
         let left = tactics.iter().flatten().flat_map(|tactic| &tactic.actions);
         let left = left.filter_map(|action| if let Action::Auto(auto) = action { auto.memory_bytes } else { None });
         limit_bytes = left.fold(limit_bytes, u64::min);
         if words.microbatches == Some(0) {
-            return Err(Problem::new("a step has at least one microbatch"));
+            return Err(Problem::new(Code::Unplannable, "a step has at least one microbatch"));
         }
         let mut cluster = whole_cluster.clone();
         for nodes in &mut cluster.nodes {
@@ -237,12 +238,12 @@ impl Asked {
         Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
     }
 
-    fn plan(&self, program: &Parsed) -> Result<Plan, Refused> {
+    fn plan(&self, program: &Arc<Parsed>) -> Result<Plan, Refused> {
         let started = Instant::now();
         let all = Auto::default();
         let told = match &self.tactics {
             Some(tactics) => Some(Told::new(tactics, &all).map_err(|(number, message)| {
-                Refused::Unplannable(Problem::new(format!("tactic {}: {message}", number + 1)))
+                Refused::Unplannable(Problem::new(Code::Tactic, format!("tactic {}: {message}", number + 1)))
             })?),
             None => None,
         };
@@ -256,10 +257,10 @@ impl Asked {
             mesh: self.mesh.as_ref(),
         };
         let found = plan(&request).map_err(|refusal| match refusal {
-            Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(message)),
+            Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(Code::Unplannable, message)),
             Refusal::TooLarge(large) => {
                 let hint = "allow more `memory`, give more devices or a smaller batch, or leave `microbatches` open";
-                Refused::TooLarge(Problem::new(refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint))
+                Refused::TooLarge(Problem::new(Code::DoesNotFit, refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint))
             }
         })?;
         Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
@@ -287,6 +288,6 @@ pub(crate) fn read_tactics(text: &str) -> Result<Vec<Tactic>, Problem> {
 
 fn in_text(name: &str, text: &str, span: std::ops::Range<usize>, message: String, hint: Option<String>) -> Problem {
     let module = Module { text: text.into(), first_line: 1 };
-    let diagnostic = Diagnostic { severity: Severity::Error, span, message, label: String::new(), hint };
+    let diagnostic = Diagnostic { code: Code::TacticsFile, severity: Severity::Error, span, message, label: String::new(), hint };
     diagnosed(name, &module, &[&diagnostic])
 }
