@@ -39,7 +39,8 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if is_stdin(&arguments.left) && is_stdin(&arguments.right) {
-        return Err(Error::new(Code::StandardInputTwice, "two plans cannot both be standard input").hint("give one of them as a file"));
+        return Err(Error::new(Code::StandardInputTwice, "two plans cannot both be standard input")
+            .hint("give one of them as a file"));
     }
     let (left, right) = (read_plan(&arguments.left)?, read_plan(&arguments.right)?);
     let difference = Difference::new(&left, &right);
