@@ -55,9 +55,14 @@ fn browser() -> Option<PathBuf> {
         if may_install {
             println!("installing the package `chromium`");
             let quietly = |command: &mut Command| {
-                command.env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null()).status().is_ok_and(|s| s.success())
+                command
+                    .env("DEBIAN_FRONTEND", "noninteractive")
+                    .stdout(Stdio::null())
+                    .status()
+                    .is_ok_and(|s| s.success())
             };
-            let install = || quietly(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "chromium"]));
+            let install =
+                || quietly(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "chromium"]));
             // Lists of packages may be old, or not there at all.
             let _ = install() || quietly(Command::new("apt-get").arg("update")) && install();
         }
@@ -77,7 +82,12 @@ fn is_root() -> bool {
 }
 
 fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
 }
 
 fn run(command: &mut Command) -> Result<()> {

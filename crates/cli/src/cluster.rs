@@ -32,12 +32,14 @@ fn named(name: &str) -> Result<Cluster, Error> {
 fn read(path: &Path) -> Result<Cluster, Error> {
     let name = if is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
     let bytes = input::read(path, Wanted { kind: "cluster file", names: &[] })?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8")
+    })?;
     cluster::parse_file(&text).map_err(|error| {
         let ClusterError { span, message, hint } = error;
         let text = Module { text: text.into(), first_line: 1 };
-        let diagnostic = Diagnostic { code: Code::Cluster, severity: Severity::Error, span, message, label: String::new(), hint };
+        let diagnostic =
+            Diagnostic { code: Code::Cluster, severity: Severity::Error, span, message, label: String::new(), hint };
         diagnostics::tell_all(&name, &[(&text, &diagnostic)]);
         Error::AlreadyTold
     })

@@ -42,7 +42,8 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let mut unpacked = Vec::new();
     MultiGzDecoder::new(bytes).read_to_end(&mut unpacked).map_err(|error| {
         let what = if error.kind() == io::ErrorKind::UnexpectedEof { "is cut short" } else { "is damaged" };
-        Error::new(Code::Unreadable, format!("the gzip data of `{}` {what}", path.display())).hint("make or download the file again")
+        Error::new(Code::Unreadable, format!("the gzip data of `{}` {what}", path.display()))
+            .hint("make or download the file again")
     })?;
     Ok(unpacked)
 }
@@ -50,7 +51,8 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Error> {
 fn unreadable(path: &Path, wanted: Wanted<'_>, error: &io::Error) -> Error {
     let shown = path.display();
     if error.kind() == io::ErrorKind::NotFound {
-        return Error::new(Code::NoSuchFile, format!("no such {}: `{shown}`", wanted.kind)).maybe_hint(nearest_name(path, wanted.names));
+        return Error::new(Code::NoSuchFile, format!("no such {}: `{shown}`", wanted.kind))
+            .maybe_hint(nearest_name(path, wanted.names));
     }
     if path.is_dir() {
         return Error::new(Code::Unreadable, format!("`{shown}` is a folder, not a file")).hint("name a file in it");

@@ -94,9 +94,8 @@ pub(crate) fn preset(arguments: &ModelArguments) -> Result<Option<BuiltIn>, Erro
     let Some(mut preset) = preset else { return Ok(None) };
     for setting in &arguments.settings {
         let Some((key, value)) = setting.split_once('=') else {
-            return Err(
-                Error::new(Code::Setting, format!("`{setting}` is not of the form KEY=VALUE")).hint("such as `--set layers=4`")
-            );
+            return Err(Error::new(Code::Setting, format!("`{setting}` is not of the form KEY=VALUE"))
+                .hint("such as `--set layers=4`"));
         };
         preset.set(key, value).map_err(|message| {
             let keys = preset.family.keys();
@@ -118,8 +117,11 @@ pub(crate) fn load_one(arguments: &ModelArguments) -> Result<Model, Error> {
     let mut models = load(arguments)?;
     match models.pop() {
         Some(model) if models.is_empty() => Ok(model),
-        _ => Err(Error::new(Code::SeveralModules, format!("`{}` holds {} modules, one is expected", path.display(), models.len() + 1))
-            .hint("split the file at its `// -----` lines")),
+        _ => Err(Error::new(
+            Code::SeveralModules,
+            format!("`{}` holds {} modules, one is expected", path.display(), models.len() + 1),
+        )
+        .hint("split the file at its `// -----` lines")),
     }
 }
 
@@ -166,8 +168,11 @@ fn decode(name: &str, bytes: Vec<u8>) -> Result<String, Error> {
         let offset = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
         let line = 1 + bytes[..offset].iter().filter(|byte| **byte == b'\n').count();
-        Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8: byte 0x{:02x} on line {line}", bytes[offset]))
-            .hint("save the file as UTF-8")
+        Error::new(
+            Code::Unreadable,
+            format!("`{name}` is not valid UTF-8: byte 0x{:02x} on line {line}", bytes[offset]),
+        )
+        .hint("save the file as UTF-8")
     })?;
     if text.trim().is_empty() {
         return Err(Error::new(Code::NotText, format!("`{name}` is empty")));

@@ -18,9 +18,10 @@ fn the_reference_is_up_to_date() {
 /// `docs/reference/codes.md` has the pages of all codes.
 #[test]
 fn the_pages_of_codes_are_up_to_date() {
-    let mut text = "# Codes\n\nEvery error and warning has a code; `meshwright explain MW060` prints its page. This page is \
+    let mut text =
+        "# Codes\n\nEvery error and warning has a code; `meshwright explain MW060` prints its page. This page is \
                     made from the table of codes.\n"
-        .to_owned();
+            .to_owned();
     for page in PAGES {
         let _ = write!(text, "\n## {}: {}\n\n{}\n", page.code, page.title, page.text);
     }

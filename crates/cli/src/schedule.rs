@@ -78,8 +78,11 @@ impl Schedule {
     /// Reads everything; what is small comes first, so that mistakes in it are told at once.
     pub(crate) fn load(model: &ModelArguments, arguments: &ScheduleArguments) -> Result<Schedule, Error> {
         if is_stdin(&model.model) && is_stdin(&arguments.tactics) {
-            return Err(Error::new(Code::StandardInputTwice, "the model and the tactics cannot both be standard input")
-                .hint("give one of them as a file instead of `-`"));
+            return Err(Error::new(
+                Code::StandardInputTwice,
+                "the model and the tactics cannot both be standard input",
+            )
+            .hint("give one of them as a file instead of `-`"));
         }
         let mesh = parse_mesh(&arguments.mesh)?;
         let file = File::read(&arguments.tactics)?;
@@ -191,11 +194,15 @@ impl Schedule {
 
 fn parse_mesh(text: &str) -> Result<Mesh, Error> {
     let hint = "such as `--mesh data=2,model=4`";
-    let mesh = Mesh::parse(text).map_err(|message| Error::new(Code::Mesh, format!("`--mesh`: {message}")).hint(hint))?;
+    let mesh =
+        Mesh::parse(text).map_err(|message| Error::new(Code::Mesh, format!("`--mesh`: {message}")).hint(hint))?;
     match mesh.devices() {
         devices if devices > MAXIMUM_DEVICES => {
             let (devices, most) = (count(devices), count(MAXIMUM_DEVICES));
-            Err(Error::new(Code::Mesh, format!("`--mesh`: {devices} devices are more than {most}, the most that a mesh may have")))
+            Err(Error::new(
+                Code::Mesh,
+                format!("`--mesh`: {devices} devices are more than {most}, the most that a mesh may have"),
+            ))
         }
         _ => Ok(mesh),
     }
@@ -234,13 +241,16 @@ impl File {
     fn read(path: &Path) -> Result<File, Error> {
         let name = if is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
         let bytes = input::read(path, Wanted { kind: "tactics file", names: &[] })?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8")
+        })?;
         let mut file =
             File { name, text: Module { text: text.into(), first_line: 1 }, tactics: Vec::new(), spans: Vec::new() };
         match tactics::parse_with_spans(&file.text.text) {
-            Ok(parsed) if parsed.is_empty() => Err(Error::new(Code::NoTactics, format!("`{}` has no tactics", file.name))
-                .hint("a tactic begins with a line `[[tactic]]`; see docs/guides/partition.md")),
+            Ok(parsed) if parsed.is_empty() => {
+                Err(Error::new(Code::NoTactics, format!("`{}` has no tactics", file.name))
+                    .hint("a tactic begins with a line `[[tactic]]`; see docs/guides/partition.md"))
+            }
             Ok(parsed) => {
                 (file.tactics, file.spans) = parsed.into_iter().unzip();
                 Ok(file)
@@ -260,7 +270,9 @@ impl File {
                 let message = format!("{kind}{quote}{}{quote}: {}", error.tactic, error.message);
                 self.tell(Code::Tactic, self.find(&error.message, span), message, error.hint.clone())
             }
-            None => Error::new(Code::Tactic, format!("{}: {}", error.tactic, error.message)).maybe_hint(error.hint.clone()),
+            None => {
+                Error::new(Code::Tactic, format!("{}: {}", error.tactic, error.message)).maybe_hint(error.hint.clone())
+            }
         }
     }
 

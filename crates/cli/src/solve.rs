@@ -105,11 +105,15 @@ fn read(path: &Path) -> Result<Problem, Error> {
 }
 
 fn read_assignment(path: &Path, problem: &Problem) -> Result<Vec<u32>, Error> {
-    let list: Vec<u32> = serde_json::from_slice(&input::read(path, FILE)?)
-        .map_err(|error| Error::new(Code::Instance, format!("`{}` is no list of alternatives: {error}", path.display())))?;
+    let list: Vec<u32> = serde_json::from_slice(&input::read(path, FILE)?).map_err(|error| {
+        Error::new(Code::Instance, format!("`{}` is no list of alternatives: {error}", path.display()))
+    })?;
     if list.len() != problem.nodes.len() {
         let (found, expected) = (count(list.len()), count(problem.nodes.len()));
-        return Err(Error::new(Code::Instance, format!("`{}` has {found} choices for {expected} nodes", path.display())));
+        return Err(Error::new(
+            Code::Instance,
+            format!("`{}` has {found} choices for {expected} nodes", path.display()),
+        ));
     }
     Ok(list)
 }

@@ -31,17 +31,24 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
         }
         let found = [name.clone(), numbered("argument", index)].into_iter().find(|name| unread.remove(name));
         let Some(found) = found else {
-            return Err(Error::new(Code::Tensors, format!("`{shown}` has no tensor for argument `{name}` of type `{ty}`"))
-                .maybe_hint(nearest(name, unread.iter().map(String::as_str)).map(|near| format!("it has `{near}`"))));
+            return Err(Error::new(
+                Code::Tensors,
+                format!("`{shown}` has no tensor for argument `{name}` of type `{ty}`"),
+            )
+            .maybe_hint(nearest(name, unread.iter().map(String::as_str)).map(|near| format!("it has `{near}`"))));
         };
-        let view =
-            file.tensor(&found).map_err(|error| Error::new(Code::Tensors, format!("cannot read `{found}` of `{shown}`: {error}")))?;
+        let view = file
+            .tensor(&found)
+            .map_err(|error| Error::new(Code::Tensors, format!("cannot read `{found}` of `{shown}`: {error}")))?;
         tensors.push(tensor(&found, &view, ty)?);
     }
     // A file may hold the expected results beside the inputs.
     match unread.iter().find(|name| !name.starts_with("result.")) {
-        Some(name) => Err(Error::new(Code::Tensors, format!("`{shown}` has a tensor `{name}`, but the model has no such argument"))
-            .maybe_hint(nearest(name, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")))),
+        Some(name) => Err(Error::new(
+            Code::Tensors,
+            format!("`{shown}` has a tensor `{name}`, but the model has no such argument"),
+        )
+        .maybe_hint(nearest(name, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")))),
         None => Ok(tensors),
     }
 }
@@ -56,13 +63,15 @@ pub(crate) fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
         if ty.dtype == DType::Token {
             continue;
         }
-        let refused = |why: String| Error::new(Code::Tensors, format!("cannot store result `{name}` of type `{ty}`: {why}"));
+        let refused =
+            |why: String| Error::new(Code::Tensors, format!("cannot store result `{name}` of type `{ty}`: {why}"));
         let dtype =
             file_dtype(ty.dtype).ok_or_else(|| refused("safetensors files have no such element type".to_owned()))?;
         let view = TensorView::new(dtype, ty.shape.to_vec(), data).map_err(|error| refused(error.to_string()))?;
         views.push((name, view));
     }
-    safetensors::serialize(views, None).map_err(|error| Error::new(Code::Tensors, format!("cannot store the results: {error}")))
+    safetensors::serialize(views, None)
+        .map_err(|error| Error::new(Code::Tensors, format!("cannot store the results: {error}")))
 }
 
 fn tensor(name: &str, view: &TensorView<'_>, ty: &Type) -> Result<Tensor, Error> {

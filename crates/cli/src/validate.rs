@@ -49,8 +49,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
     let name = arguments.runs.display();
     let bytes = input::read(&arguments.runs, Wanted { kind: "table", names: &[] })?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the table as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the table as UTF-8")
+    })?;
     let mut rows = parse_rows(&text).map_err(|message| {
         Error::new(Code::Runs, format!("`{name}`: {message}")).hint("docs/concepts/accuracy.md lists the columns")
     })?;

@@ -89,8 +89,11 @@ fn check_devices(devices: usize) -> Result<(), Error> {
         return Ok(());
     }
     let devices = count(devices);
-    Err(Error::new(Code::TooManyDevices, format!("{devices} devices are too many to be evaluated, {MAXIMUM_DEVICES} is the most"))
-        .hint("verify the same tactics on a smaller mesh"))
+    Err(Error::new(
+        Code::TooManyDevices,
+        format!("{devices} devices are too many to be evaluated, {MAXIMUM_DEVICES} is the most"),
+    )
+    .hint("verify the same tactics on a smaller mesh"))
 }
 
 /// Refuses what would fill the memory: on all devices together, every argument and the largest value.

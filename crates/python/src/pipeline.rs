@@ -223,7 +223,8 @@ impl Asked {
         let devices = self.cluster.devices();
         let each = devices / stages.max(1);
         if each * stages != devices {
-            let problem = Problem::new(Code::TooFewDevices, format!("{devices} devices are not {stages} stages of as many each"));
+            let problem =
+                Problem::new(Code::TooFewDevices, format!("{devices} devices are not {stages} stages of as many each"));
             return Err(problem.hint("say how many each has with `mesh`"));
         }
         let hint = "say what the mesh of one stage is, such as `mesh={\"data\": 2, \"model\": 2}`";
@@ -261,7 +262,8 @@ impl Asked {
         let started = Instant::now();
         let stages = find_stages(tactics).map_or(1, count);
         let spare = check_devices(mesh.devices() * stages, &self.cluster);
-        let spare = spare.map_err(|(message, hint)| Refused::Unplannable(Problem::new(Code::Unplannable, message).hint(hint)))?;
+        let spare = spare
+            .map_err(|(message, hint)| Refused::Unplannable(Problem::new(Code::Unplannable, message).hint(hint)))?;
         let found = pipeline(program, mesh, tactics, &estimate).map_err(|error| {
             let problem = Problem::new(Code::Tactic, format!("{}: {}", error.tactic, error.message));
             Refused::Unplannable(Problem { hint: error.hint, ..problem })

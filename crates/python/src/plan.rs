@@ -85,7 +85,8 @@ impl Plan {
     }
 
     pub(crate) fn applied(name: &str, program: &Arc<Program>, plan: &AppliedPlan) -> Result<Plan, Problem> {
-        let wrong = |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
+        let wrong =
+            |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
         let partitioned = plan.partition(program).map_err(wrong)?;
         let (engine, file) = (plan.engine(), plan.file());
         let prepared = Prepared::whole(partitioned.local.clone(), &partitioned.anatomy.classes, engine);

@@ -175,11 +175,13 @@ impl Refused {
 
 impl Asked {
     fn new(name: &str, words: &Words<'_>) -> Result<Asked, Problem> {
-        let engine =
-            engine(words.engine).ok_or_else(|| Problem::new(Code::Engine, format!("there is no engine `{}`", words.engine)))?;
+        let engine = engine(words.engine)
+            .ok_or_else(|| Problem::new(Code::Engine, format!("there is no engine `{}`", words.engine)))?;
         let whole_cluster = read_cluster(words.cluster)?;
         let tactics = words.tactics.map(read_tactics).transpose()?;
-        let mesh = words.mesh.map(|text| Mesh::parse(text).map_err(|message| Problem::new(Code::Mesh, format!("mesh: {message}"))));
+        let mesh = words
+            .mesh
+            .map(|text| Mesh::parse(text).map_err(|message| Problem::new(Code::Mesh, format!("mesh: {message}"))));
         let mut limit_bytes = whole_cluster.memory_bytes() as u64;
         if let Some(text) = words.memory {
             let refuse = |(message, hint)| Problem::new(Code::Amount, format!("memory: {message}")).hint(hint);
@@ -221,7 +223,9 @@ impl Asked {
             Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(Code::Unplannable, message)),
             Refusal::TooLarge(large) => {
                 let hint = "allow more `memory`, give more devices or a smaller batch, or leave `microbatches` open";
-                Refused::TooLarge(Problem::new(Code::DoesNotFit, refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint))
+                Refused::TooLarge(
+                    Problem::new(Code::DoesNotFit, refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint),
+                )
             }
         })?;
         Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
@@ -249,6 +253,7 @@ pub(crate) fn read_tactics(text: &str) -> Result<Vec<Tactic>, Problem> {
 
 fn in_text(name: &str, text: &str, span: std::ops::Range<usize>, message: String, hint: Option<String>) -> Problem {
     let module = Module { text: text.into(), first_line: 1 };
-    let diagnostic = Diagnostic { code: Code::TacticsFile, severity: Severity::Error, span, message, label: String::new(), hint };
+    let diagnostic =
+        Diagnostic { code: Code::TacticsFile, severity: Severity::Error, span, message, label: String::new(), hint };
     diagnosed(name, &module, &[&diagnostic])
 }

@@ -116,7 +116,11 @@ mod tests {
 
     #[test]
     fn a_span_points_into_its_line() {
-        check("one\ntwo three\n", 8..13, "error[MW021]: wrong\n --> model.mlir:2:5\n  |\n2 | two three\n  |     ^^^^^ here");
+        check(
+            "one\ntwo three\n",
+            8..13,
+            "error[MW021]: wrong\n --> model.mlir:2:5\n  |\n2 | two three\n  |     ^^^^^ here",
+        );
     }
 
     #[test]
@@ -136,8 +140,14 @@ mod tests {
         let text = format!("{} wrong {}", "a".repeat(3_000_000), "b".repeat(3_000_000));
         let module = Module { text: text.into(), first_line: 1 };
         let span = 3_000_001..3_000_006;
-        let diagnostic =
-            Diagnostic { code: Code::Syntax, severity: Severity::Error, span, message: String::new(), label: String::new(), hint: None };
+        let diagnostic = Diagnostic {
+            code: Code::Syntax,
+            severity: Severity::Error,
+            span,
+            message: String::new(),
+            label: String::new(),
+            hint: None,
+        };
         let place = Place::new(&module, &diagnostic);
         assert_eq!((place.line, place.column), (1, 3_000_002));
         assert_eq!(&place.snippet[place.start..place.end], "wrong");

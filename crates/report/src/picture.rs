@@ -50,7 +50,9 @@ fn combinations(dims: &[usize], parts: &[usize]) -> Vec<Vec<usize>> {
     for &dim in dims {
         let with = |before: &Vec<usize>| {
             let before = before.clone();
-            (0..parts[dim]).map(move |part| before.iter().copied().chain([part]).collect::<Vec<_>>()).collect::<Vec<_>>()
+            (0..parts[dim])
+                .map(move |part| before.iter().copied().chain([part]).collect::<Vec<_>>())
+                .collect::<Vec<_>>()
         };
         all = all.iter().flat_map(with).collect();
     }
@@ -83,24 +85,32 @@ impl Drawing<'_> {
 
     fn caption(&self, shape: Option<&[usize]>) -> String {
         let cut = |(dim, &parts): (usize, &usize)| {
-            let of = shape.and_then(|shape| shape.get(dim)).map(|size| format!(" of {}", count(*size))).unwrap_or_default();
+            let of =
+                shape.and_then(|shape| shape.get(dim)).map(|size| format!(" of {}", count(*size))).unwrap_or_default();
             let by = self.mesh.describe(&self.lies.dims[dim]);
             (parts > 1).then(|| format!("dimension {dim}{of} into {} by `{by}`", counted(parts, "part")))
         };
         let cuts: Vec<String> = self.parts.iter().enumerate().filter_map(cut).collect();
-        let whole = if cuts.is_empty() { "whole on every device".to_owned() } else { format!("cut: {}", cuts.join(", ")) };
+        let whole =
+            if cuts.is_empty() { "whole on every device".to_owned() } else { format!("cut: {}", cuts.join(", ")) };
         let partial = match self.lies.partial.as_slice() {
             [] => String::new(),
             pieces => {
                 let terms = self.mesh.product(pieces);
-                format!("; Σ: {} over `{}` of {}", self.lies.reduction.name(), self.mesh.describe(pieces), counted(terms, "term"))
+                format!(
+                    "; Σ: {} over `{}` of {}",
+                    self.lies.reduction.name(),
+                    self.mesh.describe(pieces),
+                    counted(terms, "term")
+                )
             }
         };
         format!("  {whole}{partial}\n")
     }
 
     fn panel(&self, dims: &[usize], panel: &[usize], width: usize) -> String {
-        let title: Vec<String> = dims.iter().zip(panel).map(|(dim, part)| format!("part {part} of dimension {dim}")).collect();
+        let title: Vec<String> =
+            dims.iter().zip(panel).map(|(dim, part)| format!("part {part} of dimension {dim}")).collect();
         let title = if title.is_empty() { String::new() } else { format!("  {}\n", title.join(", ")) };
         let along = |dim: Option<usize>| shown(dim.map_or(1, |dim| self.parts[dim]));
         let (rows, columns) = (along(self.rows), along(self.columns));
@@ -219,27 +229,41 @@ mod tests {
 
     #[test]
     fn what_is_whole_is_one_box() {
-        check("data=4", &[8, 16], "[{}, {}]", "
+        check(
+            "data=4",
+            &[8, 16],
+            "[{}, {}]",
+            "
   whole on every device
   ┌───────┐
   │  0-3  │
   └───────┘
-");
+",
+        );
     }
 
     #[test]
     fn a_part_of_a_sum_is_marked() {
-        check("data=2,model=2", &[8, 16], "[{}, {model}] sum over {data}", "
+        check(
+            "data=2,model=2",
+            &[8, 16],
+            "[{}, {model}] sum over {data}",
+            "
   cut: dimension 1 of 16 into 2 parts by `model`; Σ: sum over `data` of 2 terms
   ┌───────┬───────┐
   │ Σ 0,2 │ Σ 1,3 │
   └───────┴───────┘
-");
+",
+        );
     }
 
     #[test]
     fn dimensions_beyond_two_are_panels() {
-        check("a=2,b=2,c=2", &[4, 4, 4], "[{a}, {b}, {c}]", "
+        check(
+            "a=2,b=2,c=2",
+            &[4, 4, 4],
+            "[{a}, {b}, {c}]",
+            "
   cut: dimension 0 of 4 into 2 parts by `a`, dimension 1 of 4 into 2 parts by `b`, dimension 2 of 4 into 2 parts by `c`
   part 0 of dimension 0
   ┌───────┬───────┐
@@ -253,7 +277,8 @@ mod tests {
   ├───────┼───────┤
   │   6   │   7   │
   └───────┴───────┘
-");
+",
+        );
     }
 
     #[test]

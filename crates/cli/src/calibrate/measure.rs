@@ -44,8 +44,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Measures with the interpreter and engine that the user wants.
 pub(super) fn run(arguments: &Arguments) -> Result<Measured, Error> {
-    let unwritable =
-        |error: &std::io::Error| Error::new(Code::Measuring, format!("cannot write the script that measures: {}", reason(error)));
+    let unwritable = |error: &std::io::Error| {
+        Error::new(Code::Measuring, format!("cannot write the script that measures: {}", reason(error)))
+    };
     // The script starts itself again for each device of PyTorch, so that it has to be a file.
     let mut script =
         tempfile::Builder::new().prefix("meshwright-").suffix(".py").tempfile().map_err(|error| unwritable(&error))?;
@@ -131,14 +132,17 @@ fn read(python: &Path, lines: &str) -> Result<Measured, Error> {
             _ => return Err(unreadable(python, line)),
         }
     }
-    measured.ok_or_else(|| Error::new(Code::Measuring, format!("`{}` printed no measurements", python.display())).hint(INTERPRETER))
+    measured.ok_or_else(|| {
+        Error::new(Code::Measuring, format!("`{}` printed no measurements", python.display())).hint(INTERPRETER)
+    })
 }
 
 const INTERPRETER: &str = "`--python` names an interpreter of Python with JAX or PyTorch";
 
 fn unreadable(python: &Path, line: &str) -> Error {
     let start: String = line.chars().take(80).collect();
-    Error::new(Code::Measuring, format!("`{}` printed what is no measurement: `{start}`", python.display())).hint(INTERPRETER)
+    Error::new(Code::Measuring, format!("`{}` printed what is no measurement: `{start}`", python.display()))
+        .hint(INTERPRETER)
 }
 
 fn missing(python: &Path, object: &Value) -> Error {

@@ -65,7 +65,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let measured = measure::run(arguments)?;
     let seconds = begin.elapsed().as_secs_f64();
     let fitted = calibrate(&measured.node, &measured.device, &measured.collectives).map_err(|error| {
-        Error::new(Code::Measuring, error.to_string()).hint("measure without `--quick`, while the machine does nothing else")
+        Error::new(Code::Measuring, error.to_string())
+            .hint("measure without `--quick`, while the machine does nothing else")
     })?;
     if let Some(path) = &arguments.output {
         let head = text::file_head(&measured);

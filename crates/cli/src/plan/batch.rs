@@ -43,9 +43,8 @@ pub(super) fn preset(arguments: &ModelArguments) -> Result<Model, Error> {
             .hint("`--batch` changes a preset; `meshwright models` lists them"));
     };
     if arguments.settings().iter().any(|setting| setting.starts_with("batch=")) {
-        return Err(
-            Error::new(Code::FlagsExclude, "the batch is given twice, by `--batch` and by `--set batch=…`").hint("leave one of them out")
-        );
+        return Err(Error::new(Code::FlagsExclude, "the batch is given twice, by `--batch` and by `--set batch=…`")
+            .hint("leave one of them out"));
     }
     if !preset.family.keys().contains(&"batch") {
         return Err(Error::new(Code::Setting, "this model has no `batch`"));

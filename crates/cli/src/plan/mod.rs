@@ -113,8 +113,10 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let (told, mesh) = (first.told(&all)?, first.mesh.as_ref());
     let asked = Asked { arguments, engine, whole_cluster: &whole_cluster, cluster: &cluster, limit_bytes, told, mesh };
     match (arguments.batch, arguments.pareto) {
-        (Some(BatchSize::Max), true) => Err(Error::new(Code::FlagsExclude, "`--batch max` and `--pareto` cannot be given together")
-            .hint("leave one of them out, or give `--batch` a number")),
+        (Some(BatchSize::Max), true) => {
+            Err(Error::new(Code::FlagsExclude, "`--batch max` and `--pareto` cannot be given together")
+                .hint("leave one of them out, or give `--batch` a number"))
+        }
         (Some(BatchSize::Max), false) => asked.plan_batches(&batch::preset(&arguments.model)?),
         (Some(BatchSize::Samples(samples)), _) => {
             let preset = batch::preset(&arguments.model)?;
@@ -268,8 +270,9 @@ fn limit(arguments: &Arguments, cluster: &Cluster) -> Result<u64, Error> {
 pub(crate) fn read_plan(path: &Path) -> Result<PlanFile, Error> {
     let name = if is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
     let bytes = input::read(path, Wanted { kind: "plan", names: &[] })?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8")
+    })?;
     PlanFile::parse(&text).map_err(|Problem { code, message, hint }| {
         Error::new(code, format!("cannot read the plan `{name}`: {message}")).maybe_hint(hint)
     })

@@ -37,8 +37,9 @@ impl Sizes {
     pub(super) fn parse(texts: &[String], model: &Model) -> Result<Sizes, Error> {
         let mut sizes = Sizes { batches: vec![model.settings.batch], sequences: vec![model.settings.seq] };
         for text in texts {
-            let refuse =
-                |reason: &str| Error::new(Code::Vary, format!("`--vary {text}` {reason}")).hint("such as `--vary batch=1,2,4`");
+            let refuse = |reason: &str| {
+                Error::new(Code::Vary, format!("`--vary {text}` {reason}")).hint("such as `--vary batch=1,2,4`")
+            };
             let (key, list) = text.split_once('=').ok_or_else(|| refuse("is not of the form KEY=LIST"))?;
             let number = |item: &str| item.parse().ok().filter(|&number: &usize| number > 0);
             let numbers: Option<Vec<usize>> = list.split(',').map(number).collect();

@@ -99,7 +99,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         None => (arguments.engine.engine()?, None),
     };
     let devices = schedule.mesh.devices() * schedule.stage_count();
-    let spare = check_devices(devices, &cluster).map_err(|(message, hint)| Error::new(Code::TooFewDevices, message).hint(hint))?;
+    let spare = check_devices(devices, &cluster)
+        .map_err(|(message, hint)| Error::new(Code::TooFewDevices, message).hint(hint))?;
     let step = step(&schedule, engine).map_err(|error| schedule.refuse(&error))?;
     let simulation = Simulation::new(&step, &cluster, engine);
     let summary = Summary {
@@ -128,8 +129,10 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 
 /// Refuses other devices than a plan is for. Gives what there is to say otherwise.
 fn check_cluster(plan: &AppliedPlan, cluster: &Cluster) -> Result<Option<String>, Error> {
-    let refuse =
-        |message| Error::new(Code::OtherDevices, message).hint(format!("plan again, or give `--cluster {}`", plan.file().cluster.name));
+    let refuse = |message| {
+        Error::new(Code::OtherDevices, message)
+            .hint(format!("plan again, or give `--cluster {}`", plan.file().cluster.name))
+    };
     plan.check_cluster(cluster).map_err(refuse)
 }
 

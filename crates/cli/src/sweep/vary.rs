@@ -60,14 +60,18 @@ pub(super) fn combinations(texts: &[String]) -> Result<Vec<Vec<Choice>>, Error> 
         let choices = parse(text)?;
         let key = choices[0].key;
         if seen.contains(&key) {
-            return Err(Error::new(Code::Vary, format!("`{}` is varied twice", key.name())).hint("give all its values in one list"));
+            return Err(Error::new(Code::Vary, format!("`{}` is varied twice", key.name()))
+                .hint("give all its values in one list"));
         }
         seen.push(key);
         let all = combinations.len() * choices.len();
         if all > MOST_COMBINATIONS {
             let (all, most) = (count(all), count(MOST_COMBINATIONS));
-            return Err(Error::new(Code::Vary, format!("there are at least {all} combinations, at most {most} are simulated"))
-                .hint("give fewer values"));
+            return Err(Error::new(
+                Code::Vary,
+                format!("there are at least {all} combinations, at most {most} are simulated"),
+            )
+            .hint("give fewer values"));
         }
         let with = |before: &Vec<Choice>| {
             let before = before.clone();

@@ -147,7 +147,12 @@ fn parse_name<'a>(cursor: &mut Cursor<'a>) -> Parse<&'a str> {
     let name = cursor.string()?;
     // Names are compared as written, so that one name must not have two spellings.
     if name.contains('\\') && is_word(&unescape(name)) {
-        return Err(error(Code::Syntax, start..cursor.position, "escapes in a name that needs none", "expected a plain word"));
+        return Err(error(
+            Code::Syntax,
+            start..cursor.position,
+            "escapes in a name that needs none",
+            "expected a plain word",
+        ));
     }
     Ok(name)
 }
@@ -175,7 +180,12 @@ pub(super) fn parse_attribute<'a>(
 ) -> Parse<Attribute<'a>> {
     if depth > MAXIMUM_DEPTH {
         let message = format!("attributes nested deeper than {MAXIMUM_DEPTH}");
-        return Err(error(Code::TooLarge, cursor.position..cursor.position, message, "or an alias that contains itself"));
+        return Err(error(
+            Code::TooLarge,
+            cursor.position..cursor.position,
+            message,
+            "or an alias that contains itself",
+        ));
     }
     match cursor.peek() {
         b'"' => {

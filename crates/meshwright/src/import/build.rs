@@ -526,5 +526,8 @@ pub(super) fn attribute_texts(parser: &Parser<'_>, raw: &RawOp<'_>, except: &[&s
 /// The error for ops whose result shapes are known only at run time.
 pub(super) fn dynamic_shape_error(raw: &RawOp<'_>) -> Box<super::Diagnostic> {
     let message = format!("`{}` makes a shape at run time, which is not supported", raw.name);
-    with_hint(error(Code::DynamicShape, raw.span.clone(), message, "dynamic shape"), "export the function with concrete shapes")
+    with_hint(
+        error(Code::DynamicShape, raw.span.clone(), message, "dynamic shape"),
+        "export the function with concrete shapes",
+    )
 }

@@ -26,7 +26,12 @@ impl<'r, 'a> Fields<'r, 'a> {
 
     pub(super) fn need(self, names: &[&str]) -> Parse<&'r Named<'a>> {
         self.find(names).ok_or_else(|| {
-            error(Code::Attribute, self.raw.span.clone(), format!("`{}` needs the attribute `{}`", self.raw.name, names[0]), "missing")
+            error(
+                Code::Attribute,
+                self.raw.span.clone(),
+                format!("`{}` needs the attribute `{}`", self.raw.name, names[0]),
+                "missing",
+            )
         })
     }
 

@@ -57,7 +57,8 @@ fn choose_main(functions: &[Function<'_>]) -> Parse<usize> {
             return Err(with_hint(problem, hint));
         }
         (None, Some(_), Some((_, second))) => {
-            let problem = error(Code::NoMain, second.span.clone(), "no function `main`", "one of several public functions");
+            let problem =
+                error(Code::NoMain, second.span.clone(), "no function `main`", "one of several public functions");
             return Err(with_hint(problem, hint));
         }
     };
@@ -156,11 +157,21 @@ impl Measurer<'_, '_> {
             let (given, taken) = (types(&parsed.program, given), types(&parsed.program, taken));
             if given != taken {
                 let label = format!("`@{name}` {does} ({taken}), the call says ({given})");
-                return Err(error(Code::Signature, call.span.clone(), format!("call does not fit function `@{name}`"), label));
+                return Err(error(
+                    Code::Signature,
+                    call.span.clone(),
+                    format!("call does not fit function `@{name}`"),
+                    label,
+                ));
             }
         }
         if self.open.contains(&index) {
-            let problem = error(Code::ControlFlow, call.span.clone(), format!("`@{name}` calls itself"), "recursion is not supported");
+            let problem = error(
+                Code::ControlFlow,
+                call.span.clone(),
+                format!("`@{name}` calls itself"),
+                "recursion is not supported",
+            );
             return Err(with_hint(problem, "use `stablehlo.while`"));
         }
         let height = match self.extents[index] {

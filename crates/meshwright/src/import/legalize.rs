@@ -178,7 +178,12 @@ fn add_broadcasting<'a>(
     location: LocationId,
 ) -> Parse<Values> {
     let Some(name) = broadcasting_name(rest) else {
-        let problem = error(Code::UnknownOp, raw.span.clone(), format!("`{}` is not supported", raw.name), "no such elementwise op");
+        let problem = error(
+            Code::UnknownOp,
+            raw.span.clone(),
+            format!("`{}` is not supported", raw.name),
+            "no such elementwise op",
+        );
         return Err(with_hint(problem, "broadcast the operands with `stablehlo.broadcast_in_dim`"));
     };
     let shape = Fields { raw }.result_type()?.shape.clone();

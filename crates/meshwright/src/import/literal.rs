@@ -25,7 +25,9 @@ pub(super) fn parse_dense(cursor: &mut Cursor<'_>, source: &Arc<str>) -> Parse<L
     if text.is_empty() {
         return match ty.elements() {
             0 => Ok(Literal::packed(ty, Vec::new())),
-            _ => Err(error(Code::Constant, body, "constant without elements", format!("`{ty}` needs {}", ty.elements()))),
+            _ => {
+                Err(error(Code::Constant, body, "constant without elements", format!("`{ty}` needs {}", ty.elements())))
+            }
         };
     }
     let mut elements = Cursor::new(&cursor.text[..body.end], start);
@@ -112,7 +114,12 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
             b'[' => {
                 if counts.len() == ty.rank() {
                     let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
-                    return Err(error(Code::TooLarge, cursor.position..cursor.position + 1, "list nested too deep", label));
+                    return Err(error(
+                        Code::TooLarge,
+                        cursor.position..cursor.position + 1,
+                        "list nested too deep",
+                        label,
+                    ));
                 }
                 cursor.position += 1;
                 counts.push(0);
@@ -123,7 +130,12 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
                 let bits = parse_element(cursor, ty.dtype)?;
                 if counts.len() != ty.rank() {
                     let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
-                    return Err(error(Code::Constant, cursor.position - 1..cursor.position, "element where a list is expected", label));
+                    return Err(error(
+                        Code::Constant,
+                        cursor.position - 1..cursor.position,
+                        "element where a list is expected",
+                        label,
+                    ));
                 }
                 bytes.extend_from_slice(&bits.to_le_bytes()[..width]);
                 counts[ty.rank() - 1] += 1;
@@ -134,7 +146,12 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
             let (count, depth) = (counts.pop().unwrap_or(0), counts.len());
             if count != ty.shape[depth] {
                 let label = format!("dimension {depth} of `{ty}` has size {}, here are {count}", ty.shape[depth]);
-                return Err(error(Code::Constant, cursor.position - 1..cursor.position, "list of the wrong length", label));
+                return Err(error(
+                    Code::Constant,
+                    cursor.position - 1..cursor.position,
+                    "list of the wrong length",
+                    label,
+                ));
             }
             match counts.last_mut() {
                 Some(outer) => *outer += 1,
@@ -182,7 +199,12 @@ fn parse_element(cursor: &mut Cursor<'_>, dtype: DType) -> Parse<u128> {
             DTypeKind::Bool => "`true` or `false`".to_owned(),
             _ => "a number that the type can hold".to_owned(),
         };
-        error(Code::Constant, span, format!("`{text}` is not an element of type `{dtype}`"), format!("expected {expected}"))
+        error(
+            Code::Constant,
+            span,
+            format!("`{text}` is not an element of type `{dtype}`"),
+            format!("expected {expected}"),
+        )
     })
 }
 
@@ -265,6 +287,7 @@ fn small_float_bits(text: &str, dtype: DType) -> Option<u128> {
 
 /// The error for constants whose data is not in the text.
 pub(super) fn elided(span: Range<usize>) -> Box<super::Diagnostic> {
-    let problem = error(Code::Constant, span, "the data of this constant is not in the text", "elided or kept in a resource");
+    let problem =
+        error(Code::Constant, span, "the data of this constant is not in the text", "elided or kept in a resource");
     with_hint(problem, "print the module with `large_elements_limit=None` and without resources")
 }

@@ -82,7 +82,12 @@ impl<'a> Locations<'a> {
 fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize) -> Parse<Place<'a>> {
     if depth > MAXIMUM_DEPTH {
         let message = format!("locations nested deeper than {MAXIMUM_DEPTH}");
-        return Err(error(Code::TooLarge, cursor.position..cursor.position, message, "or an alias that contains itself"));
+        return Err(error(
+            Code::TooLarge,
+            cursor.position..cursor.position,
+            message,
+            "or an alias that contains itself",
+        ));
     }
     match cursor.peek() {
         b'"' => {
@@ -179,7 +184,12 @@ fn skip_place(cursor: &mut Cursor<'_>) -> Parse<()> {
             b'(' | b'[' | b'<' => {
                 let start = cursor.position;
                 if !cursor.skip_balanced() {
-                    return Err(error(Code::Syntax, start..start + 1, "location without an end", "this bracket is not closed"));
+                    return Err(error(
+                        Code::Syntax,
+                        start..start + 1,
+                        "location without an end",
+                        "this bracket is not closed",
+                    ));
                 }
             }
             _ => cursor.position += 1,

@@ -194,7 +194,12 @@ impl<'a> Parser<'a> {
             .collect();
         let is_public = string("sym_visibility") != Some("private");
         let Some(name) = string("sym_name") else {
-            return Err(error(Code::Attribute, span, "`func.func` needs the attribute `sym_name`", "a function without a name"));
+            return Err(error(
+                Code::Attribute,
+                span,
+                "`func.func` needs the attribute `sym_name`",
+                "a function without a name",
+            ));
         };
         // A declaration has an empty region.
         let body = &self.program.regions[region];
@@ -310,7 +315,12 @@ impl<'a> Parser<'a> {
             return;
         }
         if !has_return {
-            self.report(*error(Code::Signature, span.clone(), "the function has no `return`", "its last operation is missing"));
+            self.report(*error(
+                Code::Signature,
+                span.clone(),
+                "the function has no `return`",
+                "its last operation is missing",
+            ));
             return;
         }
         let returned: TypeList =

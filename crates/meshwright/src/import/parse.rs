@@ -80,7 +80,12 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
     }
     parser.parse_module_items(false);
     if let Some((start, end)) = parser.context.undefined_location.get() {
-        let problem = error(Code::Undefined, start..end, format!("location `{}` is not defined", &source[start..end]), "used here");
+        let problem = error(
+            Code::Undefined,
+            start..end,
+            format!("location `{}` is not defined", &source[start..end]),
+            "used here",
+        );
         parser.report(*with_hint(problem, "locations are defined at the end of a text; is it cut off?"));
     }
     parser.program.locations = parser.locations.table;

@@ -96,7 +96,8 @@ fn parse_tensor(
             }
             b'?' | b'*' => {
                 let span = cursor.position..cursor.position + 1;
-                let problem = error(Code::DynamicShape, span, "dynamic shapes are not supported", "size known only at run time");
+                let problem =
+                    error(Code::DynamicShape, span, "dynamic shapes are not supported", "size known only at run time");
                 return Err(with_hint(problem, "export the function with concrete shapes"));
             }
             _ => break,
@@ -104,7 +105,12 @@ fn parse_tensor(
     }
     let dtype = parse_dtype(cursor)?;
     if cursor.eat(",") && !skip_encoding(cursor) {
-        return Err(error(Code::Syntax, start..start + "tensor<".len(), "tensor type without an end", "this `<` has no `>`"));
+        return Err(error(
+            Code::Syntax,
+            start..start + "tensor<".len(),
+            "tensor type without an end",
+            "this `<` has no `>`",
+        ));
     }
     cursor.expect(">")?;
     let ty = Type { dtype, shape };
@@ -123,9 +129,12 @@ fn parse_dtype(cursor: &mut Cursor<'_>) -> Parse<DType> {
         return match part {
             "f32" => Ok(DType::Complex64),
             "f64" => Ok(DType::Complex128),
-            _ => {
-                Err(error(Code::UnknownType, start..cursor.position, "unknown element type", "expected `complex<f32>` or `complex<f64>`"))
-            }
+            _ => Err(error(
+                Code::UnknownType,
+                start..cursor.position,
+                "unknown element type",
+                "expected `complex<f32>` or `complex<f64>`",
+            )),
         };
     }
     if cursor.byte() == b'!' {
@@ -134,8 +143,9 @@ fn parse_dtype(cursor: &mut Cursor<'_>) -> Parse<DType> {
         return Err(error(Code::UnknownType, start..start + 1, message, EXPECTED_DTYPE));
     }
     let name = cursor.expect_word("an element type such as `f32`")?;
-    DType::from_name(name)
-        .ok_or_else(|| error(Code::UnknownType, start..cursor.position, format!("unknown element type `{name}`"), EXPECTED_DTYPE))
+    DType::from_name(name).ok_or_else(|| {
+        error(Code::UnknownType, start..cursor.position, format!("unknown element type `{name}`"), EXPECTED_DTYPE)
+    })
 }
 
 /// Passes over the encoding in `tensor<4xf32, #encoding>`, leaving the closing `>`.

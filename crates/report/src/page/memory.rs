@@ -47,7 +47,8 @@ pub(super) fn memory(summary: &Summary<'_>, runs: &[Run]) -> Vec<MemoryPart> {
 /// Of a stage that runs pieces: told where these begin and end. What stays all the time is told apart.
 fn totals(summary: &Summary<'_>, number: usize, limit: Option<usize>) -> MemoryPart {
     let stage = &summary.simulation.stages()[number];
-    let stays: usize = [Class::Weights, Class::Optimizer].iter().map(|&class| stage.memory.by_class[class as usize]).sum();
+    let stays: usize =
+        [Class::Weights, Class::Optimizer].iter().map(|&class| stage.memory.by_class[class as usize]).sum();
     let time = stage.usage.iter().map(|&(seconds, _)| nanoseconds(seconds)).collect();
     let all: Vec<usize> = stage.usage.iter().map(|&(_, bytes)| bytes).collect();
     let classes = vec![
@@ -137,8 +138,12 @@ fn around(memory: &Memory, op: OpId, inner: &Memory, classes: ByClass) -> ByClas
 
 /// What the trips of a loop find in memory, kernel by kernel.
 fn within_loop(clock: &Clock, inner: &Memory, around: &ByClass, trips: &[Kernel]) -> Vec<(f64, ByClass)> {
-    let mut steps: Vec<(usize, ByClass)> =
-        inner.steps.iter().zip(inner.timeline()).map(|(step, classes)| (clock.order[step.op.index()], classes)).collect();
+    let mut steps: Vec<(usize, ByClass)> = inner
+        .steps
+        .iter()
+        .zip(inner.timeline())
+        .map(|(step, classes)| (clock.order[step.op.index()], classes))
+        .collect();
     steps.sort_by_key(|(position, _)| *position);
     let most = steps.iter().max_by_key(|(_, classes)| classes.iter().sum::<usize>()).map(|(_, classes)| *classes);
     let sample = |kernel: &Kernel| {

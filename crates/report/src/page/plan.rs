@@ -56,12 +56,7 @@ pub fn plan_document(report: &Report<'_>, file: &PlanFile, json: Value) -> Docum
 }
 
 /// What a plan decides, op by op and step by step.
-pub(super) fn planned_parts(
-    document: &mut Document,
-    tables: &mut Tables,
-    summary: &Summary<'_>,
-    view: PlanView<'_>,
-) {
+pub(super) fn planned_parts(document: &mut Document, tables: &mut Tables, summary: &Summary<'_>, view: PlanView<'_>) {
     let simulation = summary.simulation;
     let PlanView { program, recipe, groups, partitioned } = view;
     let anatomy = program.anatomy();

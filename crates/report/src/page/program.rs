@@ -37,13 +37,9 @@ struct PiecePart {
 
 impl MeshPart {
     pub(super) fn new(mesh: &Mesh) -> MeshPart {
-        let axis = |axis: &meshwright::shard::Axis| AxisPart {
-            name: axis.name.clone(),
-            size: axis.size,
-            time: axis.temporal,
-        };
-        let piece =
-            |piece| PiecePart { axis: mesh.axis_of(piece), size: mesh.size(piece), stride: mesh.stride(piece) };
+        let axis =
+            |axis: &meshwright::shard::Axis| AxisPart { name: axis.name.clone(), size: axis.size, time: axis.temporal };
+        let piece = |piece| PiecePart { axis: mesh.axis_of(piece), size: mesh.size(piece), stride: mesh.stride(piece) };
         MeshPart {
             axes: mesh.axes.iter().map(axis).collect(),
             pieces: mesh.all_pieces().map(piece).collect(),

@@ -116,8 +116,7 @@ fn tactics_parts(
         },
     );
     let stored: Vec<Sharding> = program.body().arguments.iter().map(|&value| shown.stored(value)).collect();
-    document.arguments =
-        Some(arguments_part(tables, &mut shardings, &program, &shown.anatomy.classes, mesh, &stored));
+    document.arguments = Some(arguments_part(tables, &mut shardings, &program, &shown.anatomy.classes, mesh, &stored));
     if let Some((decided, local)) = &lowered {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let explanations = explain(decided, local, &names);

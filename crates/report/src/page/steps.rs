@@ -76,7 +76,13 @@ pub(super) struct On<'o> {
 }
 
 /// The steps of tactics, from everything whole on. None where one of them cannot be lowered by itself.
-pub(super) fn of_tactics(on: On<'_>, program: &Program, mesh: &Mesh, names: &[String], laid: &LaidOut<'_>) -> Vec<StepPart> {
+pub(super) fn of_tactics(
+    on: On<'_>,
+    program: &Program,
+    mesh: &Mesh,
+    names: &[String],
+    laid: &LaidOut<'_>,
+) -> Vec<StepPart> {
     let first = Layout::new(program, mesh.clone());
     let mut steps = Steps::new(on, program, &first.anatomy.classes);
     let begin = "Every device does everything.".to_owned();
@@ -98,19 +104,33 @@ pub(super) fn of_recipe(on: On<'_>, program: &Program, recipe: &Recipe) -> Vec<S
     let whole = meshwright::shard::Sharding::whole;
     let arguments = program.body().arguments.iter().map(|&value| whole(program.shape(value).len())).collect();
     let nothing = Recipe { ops: Vec::new(), arguments, ..bare.clone() };
-    let mut stages: Vec<(&str, String, Recipe)> = vec![("as written", "Every device does everything.".to_owned(), nothing)];
-    let cut = format!("{} of {} run in parts on the mesh `{}`.", count(recipe.ops.len()), counted(program.ops.len(), "operation"), recipe.mesh);
+    let mut stages: Vec<(&str, String, Recipe)> =
+        vec![("as written", "Every device does everything.".to_owned(), nothing)];
+    let cut = format!(
+        "{} of {} run in parts on the mesh `{}`.",
+        count(recipe.ops.len()),
+        counted(program.ops.len(), "operation"),
+        recipe.mesh
+    );
     stages.push(("cut over devices", cut, bare.clone()));
     let mut next = bare;
     if !recipe.again.is_empty() {
         let ops: usize = recipe.again.iter().map(|again| again.ops.len()).sum();
         next.again.clone_from(&recipe.again);
-        stages.push(("computed again", format!("{} of the forward pass run again for the backward pass.", counted(ops, "operation")), next.clone()));
+        stages.push((
+            "computed again",
+            format!("{} of the forward pass run again for the backward pass.", counted(ops, "operation")),
+            next.clone(),
+        ));
     }
     if recipe.microbatches > 1 {
         next.microbatches = recipe.microbatches;
         next.is_eager = recipe.is_eager;
-        stages.push(("microbatches", format!("The batch goes through in {} parts.", count(recipe.microbatches)), next.clone()));
+        stages.push((
+            "microbatches",
+            format!("The batch goes through in {} parts.", count(recipe.microbatches)),
+            next.clone(),
+        ));
     }
     if !recipe.splits.is_empty() {
         let ops: usize = recipe.splits.iter().map(|split| split.ops.len()).sum();

@@ -77,7 +77,10 @@ mod tests {
     fn the_bundle_cannot_end_its_element() {
         assert!(!SCRIPT.contains("</script") && !STYLE.contains("</style"));
         for word in ["http://", "https://", "fetch(", "XMLHttpRequest", "import("] {
-            assert!(!SCRIPT.replace("http://www.w3.org/2000/svg", "").contains(word), "the page needs no network: {word}");
+            assert!(
+                !SCRIPT.replace("http://www.w3.org/2000/svg", "").contains(word),
+                "the page needs no network: {word}"
+            );
         }
     }
 }

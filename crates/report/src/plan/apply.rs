@@ -34,9 +34,8 @@ impl AppliedPlan {
         let told = differences(&file.model, &file.arguments, program);
         if !told.is_empty() {
             let message = format!("`{name}` is a plan for another program: {}", told.join("; "));
-            return Err(
-                Problem::new(Code::OtherProgram, message).hint(format!("plan again, or give the model as it was: {}", given(&file)))
-            );
+            return Err(Problem::new(Code::OtherProgram, message)
+                .hint(format!("plan again, or give the model as it was: {}", given(&file))));
         }
         let wrong = |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{name}`: {reason}"));
         let recipe = recipe(&file, program).map_err(wrong)?;

@@ -152,7 +152,9 @@ impl PlanFile {
             }
             Some(version) if version > VERSION => {
                 let message = format!("it is of version {version}, and {VERSION} is the newest that is known here");
-                return Err(Problem::new(Code::PlanFile, message).hint("use the meshwright that wrote it, or plan again"));
+                return Err(
+                    Problem::new(Code::PlanFile, message).hint("use the meshwright that wrote it, or plan again")
+                );
             }
             Some(_) => {}
         }

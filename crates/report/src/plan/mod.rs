@@ -18,8 +18,8 @@ pub use json::considered;
 pub use ranges::{fold_names, unfold_name};
 pub use refusal::{refusal_json, refusal_text};
 pub use text::phase_name;
-pub use uses::{UsedAxis, axes, in_words};
 pub(crate) use uses::{Lying, stored_uses};
+pub use uses::{UsedAxis, axes, in_words};
 pub use write::{Setting, plan_file};
 
 use meshwright::codes::Code;
@@ -73,14 +73,21 @@ pub fn check_whole(program: &Program) -> Result<(), Problem> {
     let hint = "give the program of a single device, as it was before it was partitioned";
     let processes = program.replicas.saturating_mul(program.partitions);
     if processes > 1 {
-        return Err(Problem::new(Code::AlreadyPartitioned, format!("the model is already written for {} processes", count(processes))).hint(hint));
+        return Err(Problem::new(
+            Code::AlreadyPartitioned,
+            format!("the model is already written for {} processes", count(processes)),
+        )
+        .hint(hint));
     }
     match program.ops.iter().find(|(_, operation)| is_local(&operation.op)) {
         Some((_, operation)) => {
             let place = place(program, operation.location).map(|place| format!(" at {place}")).unwrap_or_default();
             let name = operation.op.name();
-            Err(Problem::new(Code::AlreadyPartitioned, format!("the model is already written for several processes: it has `{name}`{place}"))
-                .hint(hint))
+            Err(Problem::new(
+                Code::AlreadyPartitioned,
+                format!("the model is already written for several processes: it has `{name}`{place}"),
+            )
+            .hint(hint))
         }
         None => Ok(()),
     }

@@ -28,7 +28,10 @@ pub fn in_words(file: &PlanFile) -> Vec<String> {
         ),
     });
     for split in &file.splits {
-        words.push(format!("What is largest in memory runs in {}, one after the other.", counted(split.slices, "slice")));
+        words.push(format!(
+            "What is largest in memory runs in {}, one after the other.",
+            counted(split.slices, "slice")
+        ));
     }
     words.push(format!(
         "Products alone take {}, whatever the plan; the choice among cuts is within {} of its proven bound.",
