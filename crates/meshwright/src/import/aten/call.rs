@@ -3,10 +3,10 @@
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
+use super::elementwise;
 use super::promote::{Category, promoted};
 use super::table::Row;
 use super::text::{Node, Operand};
-use super::elementwise;
 use crate::models::gradient::pullback;
 use crate::program::{Builder, DType, DTypeKind, Dims, Literal, Shape, Type, ValueId, Values};
 
@@ -150,7 +150,11 @@ impl Call<'_> {
 
     /// The type in which an op computes whose first result is of some type: narrow floats are rounded once, at the end.
     pub(super) fn wide(&self, dtype: DType) -> DType {
-        if matches!(dtype, DType::BF16 | DType::F16) || dtype.kind() == DTypeKind::SmallFloat { DType::F32 } else { dtype }
+        if matches!(dtype, DType::BF16 | DType::F16) || dtype.kind() == DTypeKind::SmallFloat {
+            DType::F32
+        } else {
+            dtype
+        }
     }
 
     // Values.
@@ -255,4 +259,3 @@ pub(super) fn wrapped(dim: i64, rank: usize) -> Result<usize, String> {
     let found = if dim < 0 { dim + count } else { dim };
     if (0..count).contains(&found) { Ok(found as usize) } else { Err(format!("there is no dimension {dim}")) }
 }
-

@@ -4,9 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Made};
 use super::elementwise::scaled;
-use crate::program::{
-    Attention, AttentionGrad, Convolution, DType, Dims, Direction, Op, Shape, Type, ValueId, Values,
-};
+use crate::program::{Attention, AttentionGrad, Convolution, DType, Dims, Direction, Op, Shape, Type, ValueId, Values};
 
 pub(super) fn mm(call: &mut Call<'_>) -> Made {
     let made = product(call, 0, 1, false)?;
@@ -144,7 +142,8 @@ pub(super) fn convolution_backward(call: &mut Call<'_>) -> Made {
     let plan = plan(call, input, kernel, 4)?;
     let wanted = call.flags(10);
     let wants = |index: usize| wanted.get(index).copied().unwrap_or(false);
-    let of: Vec<ValueId> = [(0, input), (1, kernel)].iter().filter(|(index, _)| wants(*index)).map(|row| row.1).collect();
+    let of: Vec<ValueId> =
+        [(0, input), (1, kernel)].iter().filter(|(index, _)| wants(*index)).map(|row| row.1).collect();
     let mut found = call.pullback(&of, gradient, |call| Ok(plan.apply(call, input, kernel)))?.into_iter();
     let mut made = Values::new();
     for index in 0..2 {

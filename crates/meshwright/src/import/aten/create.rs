@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::call::{Call, Made};
 use super::elementwise::truth_of;
-use crate::program::{Distribution, Direction, DType, Op, Type, Unary, ValueId};
+use crate::program::{DType, Direction, Distribution, Op, Type, Unary, ValueId};
 
 pub(super) fn zeros(call: &mut Call<'_>) -> Made {
     filled(call, 0.0)
@@ -233,4 +233,3 @@ pub(super) fn randperm(call: &mut Call<'_>) -> Made {
     let made = super::index::sorted(call, &[keys, positions], 0, false);
     call.one(made[1])
 }
-

@@ -45,7 +45,8 @@ pub(super) fn reverse_subtract(call: &mut Call<'_>) -> Made {
 
 fn scaled_sum(call: &mut Call<'_>, binary: Binary) -> Made {
     let ty = call.result(0)?;
-    let is_plain = matches!(call.operand(2), Operand::None | Operand::Int(1)) || *call.operand(2) == Operand::Float(1.0);
+    let is_plain =
+        matches!(call.operand(2), Operand::None | Operand::Int(1)) || *call.operand(2) == Operand::Float(1.0);
     let wide = ty.with_dtype(if is_plain { ty.dtype } else { call.wide(ty.dtype) });
     let (left, right) = (call.like(0, &wide)?, call.like(1, &wide)?);
     let right = if is_plain { right } else { scaled(call, 2, right)? };
@@ -213,9 +214,6 @@ pub(super) fn clamp(call: &mut Call<'_>) -> Made {
     }
     call.one(value)
 }
-
-
-
 
 pub(super) fn relu(call: &mut Call<'_>) -> Made {
     let value = call.tensor(0)?;

@@ -258,7 +258,11 @@ fn scattered(call: &mut Call<'_>, update: Update) -> Made {
         Operand::Value(_) => {
             let source = call.tensor(3)?;
             let (zeros, ones) = (vec![0; ty.rank()], vec![1; ty.rank()]);
-            if call.shape(source) == index_shape { source } else { call.builder.slice(source, &zeros, &index_shape, &ones) }
+            if call.shape(source) == index_shape {
+                source
+            } else {
+                call.builder.slice(source, &zeros, &index_shape, &ones)
+            }
         }
         _ => call.like(3, &ty.with_shape(&index_shape))?,
     };

@@ -242,13 +242,13 @@ pub(super) fn batch_norm(call: &mut Call<'_>) -> Made {
             let kept = call.tensor(place)?;
             let dtype = call.builder.dtype(kept);
             let value = call.builder.convert(value, dtype);
-            let (old, new) = (call.builder.times_number(kept, 1.0 - momentum), call.builder.times_number(value, momentum));
+            let (old, new) =
+                (call.builder.times_number(kept, 1.0 - momentum), call.builder.times_number(value, momentum));
             results.push(call.builder.plus(old, new));
         }
     }
     Ok(results)
 }
-
 
 /// `(input, weight, bias, batch, features, places, groups, epsilon)` to the output and, for each group of each element
 /// of the batch, the mean and the inverse deviation.

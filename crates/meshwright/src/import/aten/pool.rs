@@ -12,7 +12,13 @@ struct Windows {
 }
 
 /// Places are those of the kernel, the strides, the padding and, where there is one, the dilation.
-fn windows(call: &Call<'_>, value: ValueId, output: &[usize], count: usize, places: [usize; 4]) -> Result<Windows, String> {
+fn windows(
+    call: &Call<'_>,
+    value: ValueId,
+    output: &[usize],
+    count: usize,
+    places: [usize; 4],
+) -> Result<Windows, String> {
     let shape = call.shape(value);
     let first = shape.len().checked_sub(count).ok_or("there are too few dimensions to pool")?;
     let sizes = call.spread(places[0], count, 1)?;
@@ -49,7 +55,6 @@ impl Windows {
         let region = call.builder.reducer(binary, dtype);
         call.builder.op(Op::ReduceWindow(Box::new(self.window.clone())), &[value, initial], &[region])[0]
     }
-
 }
 
 /// `max_pool2d_with_indices(self, kernel, stride, padding, dilation, ceil)`: the largest, and where they are in the last
@@ -95,7 +100,8 @@ fn places(call: &mut Call<'_>, value: ValueId, windows: &Windows, count: usize) 
         vec![builder.select(is_left, left, right), builder.select(is_left, left_place, right_place)]
     });
     call.builder.program.regions[region].results = results;
-    let (lowest, nowhere) = (call.builder.scalar(dtype, f64::NEG_INFINITY), call.builder.scalar(DType::I64, 2f64.powi(53)));
+    let (lowest, nowhere) =
+        (call.builder.scalar(dtype, f64::NEG_INFINITY), call.builder.scalar(DType::I64, 2f64.powi(53)));
     let window = Op::ReduceWindow(Box::new(windows.window.clone()));
     call.builder.op(window, &[value, position, lowest, nowhere], &[region])[1]
 }
@@ -145,7 +151,13 @@ fn avg_pool(call: &mut Call<'_>, count: usize) -> Made {
 }
 
 /// Means of windows; places count from that of the kernel.
-fn averaged(call: &mut Call<'_>, value: ValueId, output: &[usize], count: usize, first: usize) -> Result<ValueId, String> {
+fn averaged(
+    call: &mut Call<'_>,
+    value: ValueId,
+    output: &[usize],
+    count: usize,
+    first: usize,
+) -> Result<ValueId, String> {
     let windows = windows(call, value, output, count, [first, first + 1, first + 2, usize::MAX])?;
     let counts_padding = !call.has(first + 4) || call.flag(first + 4);
     let dtype = call.builder.dtype(value);

@@ -57,7 +57,13 @@ fn joined(left: DType, right: DType) -> DType {
         (DTypeKind::Float, DTypeKind::Float) if low.bits() == high.bits() => DType::F32,
         (DTypeKind::Signed, DTypeKind::Unsigned) => mixed(low, high),
         (DTypeKind::Unsigned, DTypeKind::Signed) => mixed(high, low),
-        _ => if low.bits() > high.bits() { low } else { high },
+        _ => {
+            if low.bits() > high.bits() {
+                low
+            } else {
+                high
+            }
+        }
     }
 }
 

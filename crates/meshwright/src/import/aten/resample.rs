@@ -9,7 +9,9 @@ use crate::program::{Binary, DType, Literal, Type, ValueId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Average,
-    Linear { aligned: bool },
+    Linear {
+        aligned: bool,
+    },
     Nearest,
     /// The place whose middle is nearest.
     NearestMiddle,
