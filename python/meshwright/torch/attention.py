@@ -68,7 +68,8 @@ class AttentionAsOp(TorchFunctionMode):
 
     def __enter__(self) -> Any:
         # Functions of PyTorch that call these are entered without the mode.
-        self.patches = [unittest.mock.patch.object(torch.nn.functional, _NAME, _attention)]
+        replaced = {"scaled_dot_product_attention": _attention, "one_hot": _one_hot}
+        self.patches = [unittest.mock.patch.object(torch.nn.functional, *row) for row in replaced.items()]
         for patch in self.patches:
             patch.start()
         return super().__enter__()
@@ -79,7 +80,7 @@ class AttentionAsOp(TorchFunctionMode):
         super().__exit__(*error)
 
 
-_NAME = "scaled_dot_product_attention"
+_ONE_HOT = torch.nn.functional.one_hot
 _FUSED = torch.nn.functional.scaled_dot_product_attention
 
 
@@ -111,7 +112,14 @@ def _bincount(tensor: Any, weights: Any = None, minlength: int = 0) -> Any:
     return torch.zeros(minlength, dtype=ones.dtype, device=tensor.device).scatter_add(0, tensor, ones)
 
 
-_REPLACED = {_FUSED: _attention, torch.bincount: _bincount}
+def _one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Ones where numbers say. PyTorch would look whether these are below the number of classes."""
+    if num_classes < 0:
+        return _ONE_HOT(tensor, num_classes)
+    return (tensor.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)
+
+
+_REPLACED = {_FUSED: _attention, _ONE_HOT: _one_hot, torch.bincount: _bincount}
 
 
 def _bias(mask: Any, leading: Any, query: Any) -> Any:

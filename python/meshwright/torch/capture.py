@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils import _pytree as pytree
 
 from meshwright import _core
@@ -96,13 +97,16 @@ class Step:
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
 
     def record(self, backward: bool) -> None:
-        output = self._forward()
-        if not backward:
-            self._give_outputs(output)
-            return
-        loss = self._loss(output)
-        del output
-        gradients = self._gradients(loss)
+        tensors = {**self.parameters, **self.buffers}
+        # Blocks that are checkpointed run again in the backward pass, so the model has these tensors until that is over.
+        with _reparametrize_module(self.model, tensors, tie_weights=True), self._traced():
+            output = self._forward()
+            if not backward:
+                self._give_outputs(output)
+                return
+            loss = self._loss(output)
+            del output
+            gradients = self._gradients(loss)
         self.recorder.result("loss", _plain(loss.detach()))
         del loss
         if self.optimizer is None:
@@ -126,14 +130,17 @@ class Step:
     def _forward(self) -> Any:
         batch = pytree.tree_unflatten(self.leaves, self.tree)
         args, kwargs = arguments_of(batch)
+        return self.model(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _traced(self) -> Iterator[None]:
         with self.recorder.modules_of(self.model), AttentionAsOp(), _compiling():
-            return torch.func.functional_call(self.model, {**self.parameters, **self.buffers}, args, kwargs)
+            yield
 
     def _loss(self, output: Any) -> torch.Tensor:
         batch = pytree.tree_unflatten(self.leaves, self.tree)
         self.recorder.scope_prefix = "loss"
-        with self.recorder.modules_of(self.model), AttentionAsOp(), _compiling():
-            loss = loss_of(output, batch, self.loss_fn)
+        loss = loss_of(output, batch, self.loss_fn)
         self.recorder.scope_prefix = ""
         if not loss.requires_grad:
             raise _core.Error(

@@ -97,6 +97,15 @@ def _embedding_bag_backward(
     return zeros.scatter_add(0, indices[:, None].expand_as(parts), parts)
 
 
+@_decomposes(aten._embedding_bag_backward.default)
+def _embedding_bag_any_backward(
+    gradient: Any, indices: Any, offsets: Any, bag: Any, count: Any, most: Any, rows: int, scale_grad_by_freq: bool,
+    mode: int, sparse: bool, per_sample_weights: Any, padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    given = (gradient, indices, bag, count, most, rows, scale_grad_by_freq, mode, per_sample_weights, padding_idx)
+    return _embedding_bag_backward(*given)
+
+
 @_decomposes(aten._embedding_bag_per_sample_weights_backward.default)
 def _embedding_bag_weights(
     gradient: Any, weight: Any, indices: Any, offsets: Any, bag: Any, mode: int, padding_idx: int = -1
@@ -132,12 +141,49 @@ def _weight_norm_backward(gradient: Any, direction: Any, size: Any, norms: Any, 
     return _pulled(whole, (direction, size), gradient)
 
 
+# Losses.
+
+
+@_decomposes(aten.multi_margin_loss.default)
+def _multi_margin_loss(
+    scores: Any, target: Any, power: float = 1, margin: float = 1, weight: Any = None, reduction: int = 1
+) -> Any:
+    rows, places = scores.reshape(-1, scores.shape[-1]), target.reshape(-1, 1)
+    below = (margin - rows.gather(1, places) + rows).clamp(min=0) ** power
+    if weight is not None:
+        below = below * weight[places]
+    is_other = torch.arange(rows.shape[1], device=rows.device) != places
+    found = (below * is_other).sum(1) / rows.shape[1]
+    return (found.reshape(target.shape), found.mean(), found.sum())[reduction]
+
+
+@_decomposes(aten.multi_margin_loss_backward.default)
+def _multi_margin_loss_backward(
+    gradient: Any, scores: Any, target: Any, power: float, margin: float, weight: Any = None, reduction: int = 1
+) -> Any:
+    forward = lambda scores: _multi_margin_loss(scores, target, power, margin, weight, reduction)  # noqa: E731
+    return _pulled(forward, (scores,), gradient)[0]
+
+
+# Elements.
+
+
+@_decomposes(aten.fmin.default)
+def _fmin(left: Any, right: Any) -> Any:
+    return torch.where(right.isnan() | (left <= right), left, right)
+
+
+@_decomposes(aten.fmax.default)
+def _fmax(left: Any, right: Any) -> Any:
+    return torch.where(right.isnan() | (left >= right), left, right)
+
+
 # Order and running sums.
 
 
 @_decomposes(aten.kthvalue.default)
 def _kthvalue(tensor: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    values, indices = tensor.sort(dim, stable=True)
+    values, indices = torch.sort(tensor, stable=True, dim=dim)
     values, indices = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 

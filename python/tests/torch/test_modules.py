@@ -12,5 +12,7 @@ import meshwright as mw
 def test_module(name):
     torch.manual_seed(0)
     model, batch = modules.CASES[name]()
-    comparison = mw.torch.check(model, batch, modules.loss)
+    # Numbers of 16 bits differ by their last one.
+    tolerance = 2e-2 if name in ("autocast", "mixed_types") else 1e-4
+    comparison = mw.torch.check(model, batch, modules.loss, tolerance=tolerance)
     assert comparison, str(comparison)

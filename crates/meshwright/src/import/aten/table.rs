@@ -23,6 +23,10 @@ pub(super) enum Row {
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[(&str, Row)] = &[
+    ("aten.__lshift__.Scalar", Row::Binary(Binary::ShiftLeft)),
+    ("aten.__lshift__.Tensor", Row::Binary(Binary::ShiftLeft)),
+    ("aten.__rshift__.Scalar", Row::Binary(Binary::ShiftRightArithmetic)),
+    ("aten.__rshift__.Tensor", Row::Binary(Binary::ShiftRightArithmetic)),
     ("aten._adaptive_avg_pool2d.default", Row::Custom(resample::adaptive)),
     ("aten._adaptive_avg_pool2d_backward.default", Row::Custom(resample::adaptive2d_backward)),
     ("aten._adaptive_avg_pool3d.default", Row::Custom(resample::adaptive)),
@@ -89,10 +93,12 @@ pub(super) const ROWS: &[(&str, Row)] = &[
     ("aten.bitwise_and.Scalar", Row::Binary(Binary::And)),
     ("aten.bitwise_and.Tensor", Row::Binary(Binary::And)),
     ("aten.bitwise_left_shift.Tensor", Row::Binary(Binary::ShiftLeft)),
+    ("aten.bitwise_left_shift.Tensor_Scalar", Row::Binary(Binary::ShiftLeft)),
     ("aten.bitwise_not.default", Row::Unary(Unary::Not)),
     ("aten.bitwise_or.Scalar", Row::Binary(Binary::Or)),
     ("aten.bitwise_or.Tensor", Row::Binary(Binary::Or)),
     ("aten.bitwise_right_shift.Tensor", Row::Binary(Binary::ShiftRightArithmetic)),
+    ("aten.bitwise_right_shift.Tensor_Scalar", Row::Binary(Binary::ShiftRightArithmetic)),
     ("aten.bitwise_xor.Scalar", Row::Binary(Binary::Xor)),
     ("aten.bitwise_xor.Tensor", Row::Binary(Binary::Xor)),
     ("aten.bmm.default", Row::Custom(contract::bmm)),
