@@ -126,6 +126,8 @@ pub(super) struct Task<'t> {
     pub(super) lives: &'t Lives,
     pub(super) exposure: Exposure,
     pub(super) may_recompute: bool,
+    /// What it takes to copy state from the host, and meanwhile other state back.
+    pub(super) host_seconds_per_byte: f64,
     /// Costs are counted in these steps.
     pub(super) unit: f64,
 }
@@ -233,7 +235,9 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let choice = &self.task.choices[class][label.choice];
         let count = self.task.classes.members[class].len() as f64;
         let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
-        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds);
+        let held_bytes = self.task.lives.held_bytes(&self.task.parts, class, choice);
+        let held_seconds = held_bytes as f64 * self.task.host_seconds_per_byte;
+        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds) + held_seconds;
         Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 

@@ -106,6 +106,9 @@ pub struct ArgumentPart {
     pub stored: String,
     pub local_type: String,
     pub local_bytes: u64,
+    /// Whether it lies in the memory of the host. Not there in files of those who did not know of that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
     /// The class that decided how it is stored, by number.
     pub decided_by: Option<usize>,
 }
