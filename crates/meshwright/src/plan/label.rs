@@ -29,6 +29,8 @@ pub(super) struct Labelled {
     pub(super) peak_step: usize,
     /// Whether memory had anything to do with it.
     pub(super) is_bound: bool,
+    /// What would be enough if there were no limit.
+    pub(super) free_seconds: f64,
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
     pub(super) hideable_seconds: f64,
@@ -169,7 +171,8 @@ pub(super) fn label(
         Some(trail) if !trail.times.is_empty() => trail.clone(),
         _ => Trail { times: vec![quick.peak_step], ..Trail::default() },
     };
-    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)
+    let bound = Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)?;
+    Some(Labelled { free_seconds: quick.seconds, ..bound })
 }
 
 /// What each class could do instead of what was chosen for it, under a limit.
@@ -329,6 +332,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
+            free_seconds: solution.evaluation.cost as f64 * self.task.unit,
             waiting_seconds: 0.0,
             hideable_seconds: 0.0,
             exposure: self.task.exposure,

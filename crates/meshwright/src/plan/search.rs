@@ -87,8 +87,10 @@ pub struct TooLarge {
 
 /// Seconds are told apart that differ by as much.
 const NANOSECOND: f64 = 1e-9;
-/// So many frames are lowered and simulated at once.
+/// So many frames are lowered and simulated, unless none of them fits.
 const MOST_SIMULATED: usize = 4;
+/// So many at once: what comes of them tells which others are worth it.
+const AT_ONCE: usize = 2;
 /// What is known to be as close to the best is not labelled with more effort.
 const MOST_GAP: f64 = 5e-3;
 /// So many frames are labelled with more effort before any is simulated.
@@ -288,8 +290,11 @@ fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'
         let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
         Some(Candidate::labelled(sketch, limit_bytes, labelled))
     });
-    let fewer = fewer.into_iter().flatten().filter(|candidate| candidate.seconds() <= seconds * MOST_WORSE_AGAIN);
-    refine(request, fewer.chain([itself]).collect(), seconds, searched);
+    let mut fewer: Vec<Candidate<'g>> = fewer.into_iter().flatten().collect();
+    fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE_AGAIN));
+    fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    fewer.truncate(AT_ONCE - 1);
+    refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);
 }
 
 /// Whether more memory could be worth it for something that is labelled with so many seconds.
@@ -326,7 +331,7 @@ fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g
     let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();
     candidates.retain(|candidate| candidate.seconds() < most_seconds && candidate.has_room_on_host(request));
     candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    candidates.truncate(MOST_SIMULATED);
+    candidates.truncate(if best.is_some() { AT_ONCE } else { MOST_SIMULATED });
     refine(request, candidates, step_seconds, searched);
     let Some((sketch, outcome)) = searched.best(request).filter(|(sketch, _)| sketch.frame.is_held) else { return };
     let room_bytes = (request.limit_bytes - outcome.peak_bytes) as f64 / (1.0 + request.engine.fragmentation);
@@ -380,12 +385,19 @@ fn simulate_ranked<'g>(
     searched: &mut Searched<'g>,
 ) {
     let mut rest = ranked;
-    while !rest.is_empty() && searched.best(request).is_none() {
-        let near = rest.iter().take_while(|ranked| ranked.seconds() <= most_seconds).count();
-        let count = if near > 0 { near } else { rest.len() };
-        let later = rest.split_off(count.min(MOST_SIMULATED));
+    let mut count = 0;
+    while !rest.is_empty() {
+        let best = searched.best(request).map(|(_, outcome)| outcome);
+        if let Some(outcome) = best {
+            let worse = if outcome.labelled.is_bound { MOST_WORSE } else { MOST_WORSE_AGAIN };
+            let most_seconds = most_seconds.min(outcome.timeline.step_seconds * worse);
+            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= most_seconds);
+        }
+        let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
+        let later = rest.split_off(AT_ONCE.min(rest.len()));
         let next = std::mem::replace(&mut rest, later);
-        refine(request, next, f64::INFINITY, searched);
+        count += next.len();
+        refine(request, next, best, searched);
     }
 }
 
@@ -445,10 +457,10 @@ impl Outcome {
 pub(super) struct Candidate<'g> {
     sketch: Arc<Sketch<'g>>,
     limit_bytes: u64,
-    /// What is to be simulated next, and what it should take: its own count, or what it differs by from what was
-    /// simulated before.
+    /// What is to be simulated next.
     next: Option<Labelled>,
-    promised_seconds: f64,
+    /// Whether nothing was made yet of what the last simulation told.
+    is_simulated: bool,
     outcomes: Vec<Outcome>,
     /// Why the last labelling could not be lowered.
     error: Option<String>,
@@ -456,8 +468,7 @@ pub(super) struct Candidate<'g> {
 
 impl<'g> Candidate<'g> {
     pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
-        let promised_seconds = labelled.seconds;
-        Candidate { sketch, limit_bytes, next: Some(labelled), promised_seconds, outcomes: Vec::new(), error: None }
+        Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
     }
 
     /// Whether the host has memory for the state that lies there.
@@ -471,9 +482,8 @@ impl<'g> Candidate<'g> {
         self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
     }
 
-    /// Simulates the next labelling, and makes another with what that told: how much memory in truth asks for, and
-    /// how much of what is moved is hidden. Others were found to take so many seconds.
-    fn proceed(mut self, request: &Request<'_>, best: f64) -> Candidate<'g> {
+    /// Simulates the next labelling, which tells how much memory it needs in truth.
+    fn simulate(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
         let labelled_peak = labelled.peak_bytes;
         let outcome = match self.sketch.realize(labelled, request.runner()) {
@@ -490,15 +500,15 @@ impl<'g> Candidate<'g> {
             self.limit_bytes = self.limit_bytes.max(labelled_peak.saturating_add(limit - peak));
         }
         self.outcomes.push(outcome);
-        if self.outcomes.len() < MOST_ROUNDS {
-            self.label_again(request, best);
-        }
+        self.is_simulated = true;
         self
     }
 
-    /// Makes another labelling with what the last simulation told, if that could be the best.
-    fn label_again(&mut self, request: &Request<'_>, best: f64) {
-        let Some(outcome) = self.outcomes.last() else { return };
+    /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
+    /// better than what was found.
+    fn label_again(mut self, request: &Request<'_>, best: f64) -> Candidate<'g> {
+        let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
+        let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
         let (before, exposure) = (&outcome.labelled, exposed(outcome));
         let simulated = outcome.timeline.step_seconds;
         let most = best * MOST_WORSE_PROMISED;
@@ -506,16 +516,14 @@ impl<'g> Candidate<'g> {
         // What was simulated, had it been labelled with what is known now.
         let known = before.seconds + (exposure.0 - before.exposure.0) * before.hideable_seconds;
         let promised = |seconds: f64| simulated + seconds - known;
-        let worth = |next: &Labelled, seconds: f64| {
-            promised(seconds) <= most && !self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels)
-        };
+        let is_known = |next: &Labelled| self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
         let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little);
-        let next = next.map(|next| match next.gap() > MOST_GAP && worth(&next, next.lower_bound_seconds) {
+        let next = next.map(|next| match next.gap() > MOST_GAP && promised(next.lower_bound_seconds) <= most {
             true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
             false => next,
         });
-        self.next = next.filter(|next| worth(next, next.seconds));
-        self.promised_seconds = self.next.as_ref().map_or(f64::INFINITY, |next| promised(next.seconds));
+        self.next = next.filter(|next| promised(next.seconds) <= most && !is_known(next));
+        self
     }
 }
 
@@ -529,14 +537,11 @@ fn refine<'g>(
 ) {
     let mut best = most_seconds;
     while candidates.iter().any(|candidate| candidate.next.is_some()) {
-        candidates = in_parallel(candidates, |candidate| candidate.proceed(request, best));
+        candidates = in_parallel(candidates, |candidate| candidate.simulate(request));
         let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
         let fitting = outcomes.filter(|outcome| request.fits(outcome));
         best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
-        for candidate in &mut candidates {
-            let promised_seconds = candidate.promised_seconds;
-            candidate.next.take_if(|_| promised_seconds > best * MOST_WORSE_PROMISED);
-        }
+        candidates = in_parallel(candidates, |candidate| candidate.label_again(request, best));
     }
     for candidate in candidates {
         let sketch = &candidate.sketch;

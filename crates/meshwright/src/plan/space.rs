@@ -31,6 +31,8 @@ pub(super) struct Sketched<'g> {
     pub(super) sketch: Arc<Sketch<'g>>,
     /// Its labelling where memory has nothing to do with it, before any simulation.
     free: OnceLock<Labelled>,
+    /// What it would take if there were no limit.
+    free_seconds: OnceLock<f64>,
 }
 
 /// What is hidden behind computing before any simulation has told.
@@ -74,7 +76,7 @@ impl<'g> Space<'g> {
             let frame = Frame::new(mesh, count);
             let lazy = Sketch::in_time(self.ground, frame, time)?;
             let eager = (count > 1).then(|| lazy.made_eager());
-            let sketched = |sketch| Sketched { sketch: Arc::new(sketch), free: OnceLock::new() };
+            let sketched = |sketch| Sketched::new(Arc::new(sketch));
             Ok([Some(lazy), eager].into_iter().flatten().map(sketched).collect())
         });
         cell.as_deref().unwrap_or_default()
@@ -119,7 +121,7 @@ impl<'g> Space<'g> {
         faster.into_iter().take(MOST_FASTER).map(|(_, sketch)| Arc::clone(sketch)).collect()
     }
 
-    /// What the fastest takes of those that were labelled without a limit.
+    /// What the fastest of those that were labelled would take if there were no limit.
     pub(super) fn free_seconds(&self) -> f64 {
         let sketched = self.cells.iter().filter_map(|cell| cell.get()?.as_deref().ok()).flatten();
         let known = sketched.map(Sketched::free_seconds).filter(|seconds| *seconds > 0.0);
@@ -146,12 +148,16 @@ impl<'g> Space<'g> {
 impl<'g> Sketched<'g> {
     /// The same where state lies on the host.
     pub(super) fn held(&self) -> Sketched<'g> {
-        Sketched { sketch: Arc::new(self.sketch.held()), free: OnceLock::new() }
+        Sketched::new(Arc::new(self.sketch.held()))
+    }
+
+    fn new(sketch: Arc<Sketch<'g>>) -> Sketched<'g> {
+        Sketched { sketch, free: OnceLock::new(), free_seconds: OnceLock::new() }
     }
 
     /// What it takes without a limit, or nothing where that is not known.
     fn free_seconds(&self) -> f64 {
-        self.free.get().map_or(0.0, |free| free.seconds)
+        self.free_seconds.get().copied().unwrap_or(0.0)
     }
 
     /// The cheapest labels under a limit, as far as can be known before any simulation.
@@ -160,6 +166,7 @@ impl<'g> Sketched<'g> {
             return Some(free.clone());
         }
         let first = self.sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        _ = self.free_seconds.set(first.free_seconds);
         // What takes longer than computing cannot be hidden behind it.
         let exposure = first.least_exposure();
         let labelled = match exposure.0 > FIRST_EXPOSURE.0 * MUCH_MORE {
