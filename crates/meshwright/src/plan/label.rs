@@ -31,6 +31,8 @@ pub(super) struct Labelled {
     pub(super) is_bound: bool,
     /// What would be enough if there were no limit.
     pub(super) free_seconds: f64,
+    /// The limit that it was searched for under.
+    pub(super) limit_bytes: u64,
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
     pub(super) hideable_seconds: f64,
@@ -165,14 +167,14 @@ pub(super) fn label(
 ) -> Option<Labelled> {
     let quick = Building::new(task, moves, false).search(limit_bytes, 0, Trail::default(), effort)?;
     if quick.peak_bytes <= limit_bytes {
-        return Some(quick);
+        return Some(Labelled { limit_bytes, ..quick });
     }
     let trail = match before.map(|before| &before.trail) {
         Some(trail) if !trail.times.is_empty() => trail.clone(),
         _ => Trail { times: vec![quick.peak_step], ..Trail::default() },
     };
     let bound = Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)?;
-    Some(Labelled { free_seconds: quick.seconds, ..bound })
+    Some(Labelled { free_seconds: quick.seconds, limit_bytes, ..bound })
 }
 
 /// What each class could do instead of what was chosen for it, under a limit.
@@ -333,6 +335,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             peak_step,
             is_bound,
             free_seconds: solution.evaluation.cost as f64 * self.task.unit,
+            limit_bytes: 0,
             waiting_seconds: 0.0,
             hideable_seconds: 0.0,
             exposure: self.task.exposure,

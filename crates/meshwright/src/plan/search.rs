@@ -64,6 +64,15 @@ pub struct Plan {
     pub pareto: Vec<Considered>,
 }
 
+impl Plan {
+    /// What lies on the host for each device.
+    pub fn held_bytes(&self) -> u64 {
+        let program = &self.local.program;
+        let bytes = |&argument: &usize| program.ty(program.body().arguments[argument]).bytes() as u64;
+        self.recipe.held.iter().map(bytes).sum()
+    }
+}
+
 /// Why there is no plan.
 #[derive(Clone, Debug)]
 pub enum Refusal {
@@ -111,6 +120,8 @@ const LEAST_FASTER: f64 = 1e-3;
 const LEAST_GAIN: f64 = 0.03;
 /// State lies on the host where that should save more than this share of the time.
 const LEAST_GAIN_ON_HOST: f64 = 0.01;
+/// State is not worth it that takes less than this share of the memory.
+const LEAST_ON_HOST: f64 = 0.05;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -218,6 +229,7 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
     if searched.best(request).is_some_and(|(sketch, _)| !sketch.frame.is_held) {
         hold(request, space, &mut searched);
     }
+    settle(request, &mut searched);
     searched
 }
 
@@ -297,6 +309,28 @@ fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'
     refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);
 }
 
+/// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.
+fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
+    let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > MOST_GAP;
+    let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
+    let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
+    let limit_bytes = labelled.limit_bytes;
+    let Some(again) = sketch.label(limit_bytes, labelled.exposure, Some(labelled), Effort::Much) else { return };
+    if again.seconds < labelled.seconds * (1.0 - LEAST_FASTER) {
+        let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again);
+        refine(request, vec![candidate], seconds, searched);
+        return;
+    }
+    let best = searched
+        .found
+        .iter_mut()
+        .find(|(_, outcome)| outcome.timeline.step_seconds == seconds && outcome.peak_bytes <= request.limit_bytes);
+    if let Some((_, outcome)) = best {
+        let bound = &mut outcome.labelled.lower_bound_seconds;
+        *bound = bound.max(again.lower_bound_seconds);
+    }
+}
+
 /// Whether more memory could be worth it for something that is labelled with so many seconds.
 fn may_gain(space: &Space<'_>, labelled_seconds: f64) -> bool {
     labelled_seconds > space.free_seconds() * (1.0 + LEAST_GAIN)
@@ -312,7 +346,8 @@ fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g
     let (sketches, most_seconds) = match best {
         Some((sketch, outcome)) => {
             let seconds = outcome.labelled.seconds;
-            if !outcome.labelled.is_bound || !may_gain(space, seconds) {
+            let is_much = outcome.state_bytes() as f64 >= LEAST_ON_HOST * request.limit_bytes as f64;
+            if !is_much || !outcome.labelled.is_bound || !may_gain(space, seconds) {
                 return;
             }
             let fewer = space.faster(&sketch.frame, seconds).into_iter();
@@ -447,6 +482,14 @@ pub(super) fn refusal(request: &Request<'_>, searched: Searched<'_>) -> Refusal 
 }
 
 impl Outcome {
+    /// What a device has of state besides parameters.
+    fn state_bytes(&self) -> u64 {
+        let program = &self.local.program;
+        let arguments = program.body().arguments.iter().zip(&self.classes);
+        let state = arguments.filter(|(_, class)| **class == ArgumentClass::State);
+        state.map(|(&value, _)| program.ty(value).bytes() as u64).sum()
+    }
+
     /// The limit for labels with which what comes of them just fits, which it does already.
     fn limit_bytes(&self, request: &Request<'_>) -> u64 {
         self.labelled.peak_bytes + (request.limit_bytes - self.peak_bytes)

@@ -138,6 +138,13 @@ pub struct SplitPart {
     pub factors: BTreeMap<String, String>,
 }
 
+impl ArgumentPart {
+    /// How it is stored, and where.
+    pub fn place(&self) -> String {
+        if self.on_host { format!("{} on the host", self.stored) } else { self.stored.clone() }
+    }
+}
+
 impl PlanFile {
     /// What is wrong with the text of a plan, and what could be done.
     pub fn parse(text: &str) -> Result<PlanFile, Problem> {
