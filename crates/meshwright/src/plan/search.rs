@@ -323,7 +323,10 @@ fn hide<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
     }
     let sketch = Arc::clone(sketch);
     let Some(next) = sketch.label(labelled.limit_bytes, LEAST_EXPOSURE, Some(labelled), Effort::Little) else { return };
-    if searched.found.iter().any(|(_, outcome)| outcome.labelled.labels == next.labels) {
+    let is_same = |(other, outcome): &(Arc<Sketch<'g>>, Outcome)| {
+        Arc::ptr_eq(other, &sketch) && outcome.labelled.labels == next.labels
+    };
+    if searched.found.iter().any(is_same) {
         return;
     }
     match sketch.realize(next, request.runner()) {
