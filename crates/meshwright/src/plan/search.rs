@@ -393,6 +393,7 @@ fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g
     candidates.retain(|candidate| candidate.seconds() < most_seconds && candidate.has_room_on_host(request));
     candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     candidates.truncate(if best.is_some() { AT_ONCE } else { MOST_SIMULATED });
+    searched.bound(&candidates);
     refine(request, candidates, step_seconds, searched);
     let Some((sketch, outcome)) = searched.best(request).filter(|(sketch, _)| sketch.frame.is_held) else { return };
     let room_bytes = (request.limit_bytes - outcome.peak_bytes) as f64 / (1.0 + request.engine.fragmentation);
