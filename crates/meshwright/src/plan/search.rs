@@ -94,8 +94,6 @@ pub struct TooLarge {
     pub binding: Binding,
 }
 
-/// Of what could be hidden, at least this is not.
-const LEAST_EXPOSURE: Exposure = Exposure(0.05);
 /// Seconds are told apart that differ by as much.
 const NANOSECOND: f64 = 1e-9;
 /// So many frames are lowered and simulated, unless none of them fits.
@@ -211,7 +209,6 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
         let most_seconds = best.seconds() * if is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
         simulate_ranked(request, by_kind(ranked), most_seconds, &mut searched);
     }
-    hide(request, &mut searched);
     if searched.best(request).is_none() {
         hold(request, space, &mut searched);
     }
@@ -310,29 +307,6 @@ fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'
     fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     fewer.truncate(AT_ONCE - 1);
     refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);
-}
-
-/// What is exposed is mostly what comes last, so that moving a little less of what is hidden saves nothing: the best is
-/// labelled once more as if nearly all of it were.
-fn hide<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
-    let Some((sketch, outcome)) = searched.best(request) else { return };
-    let labelled = &outcome.labelled;
-    let exposed_seconds = labelled.exposure.0 * labelled.hideable_seconds;
-    if exposed_seconds <= LEAST_FASTER * labelled.seconds || labelled.exposure == LEAST_EXPOSURE {
-        return;
-    }
-    let sketch = Arc::clone(sketch);
-    let Some(next) = sketch.label(labelled.limit_bytes, LEAST_EXPOSURE, Some(labelled), Effort::Little) else { return };
-    let is_same = |(other, outcome): &(Arc<Sketch<'g>>, Outcome)| {
-        Arc::ptr_eq(other, &sketch) && outcome.labelled.labels == next.labels
-    };
-    if searched.found.iter().any(is_same) {
-        return;
-    }
-    match sketch.realize(next, request.runner()) {
-        Ok(outcome) => searched.found.push((sketch, outcome)),
-        Err(reason) => _ = searched.first_error.get_or_insert(reason),
-    }
 }
 
 /// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.
@@ -700,7 +674,7 @@ impl Progress<'_> {
 fn exposed(outcome: &Outcome) -> Exposure {
     let Labelled { waiting_seconds, hideable_seconds, .. } = outcome.labelled;
     let exposed = outcome.timeline.stages[0].exposed_seconds - waiting_seconds;
-    Exposure((exposed / hideable_seconds.max(1e-9)).clamp(LEAST_EXPOSURE.0, 1.0))
+    Exposure((exposed / hideable_seconds.max(1e-9)).clamp(0.05, 1.0))
 }
 
 #[cfg(test)]
