@@ -99,6 +99,10 @@ impl Program {
                 let refuse = |message| Problem::new(Code::OtherDevices, message).hint("plan again for these devices");
                 plan.check_cluster(cluster).map_err(refuse)?;
             }
+            if !plan.recipe.held.is_empty() {
+                let message = format!("`{name}` leaves state on the host, which what runs plans here does not do");
+                return Err(Problem::new(message).hint("plan again here, or by a tactic with `auto = true` and `only`"));
+            }
             Plan::applied(&own_name, &program, &plan)
         };
         interruptible(py, load)?.map_err(|problem| refuse(&problem))
@@ -249,9 +253,12 @@ impl Asked {
             })?),
             None => None,
         };
+        // What runs plans here leaves nothing on the host.
+        let mut cluster = self.cluster.clone();
+        cluster.nodes.iter_mut().for_each(|nodes| nodes.device.host.bytes_per_second = 0.0);
         let request = Request {
             program,
-            cluster: &self.cluster,
+            cluster: &cluster,
             engine: self.engine,
             limit_bytes: self.limit_bytes,
             microbatches: self.microbatches,

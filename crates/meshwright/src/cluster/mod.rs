@@ -15,7 +15,7 @@ mod print;
 mod quantity;
 
 pub use collective::{Algorithm, Collective, Estimate, estimate};
-pub use devices::{Device, Efficiency, Rates, SYSTEMS, System, find_reported};
+pub use devices::{Device, Efficiency, Host, Rates, SYSTEMS, System, find_reported};
 pub use file::parse_file;
 pub use fit::{FitError, MeasuredCollective, Residual, collective_errors, fit_link, peak_and_share};
 pub(crate) use fit::{check_seconds, descend, log_error, rounded};

@@ -29,6 +29,10 @@ pub(super) struct Labelled {
     pub(super) peak_step: usize,
     /// Whether memory had anything to do with it.
     pub(super) is_bound: bool,
+    /// What would be enough if there were no limit.
+    pub(super) free_seconds: f64,
+    /// The limit that it was searched for under.
+    pub(super) limit_bytes: u64,
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
     pub(super) hideable_seconds: f64,
@@ -126,6 +130,8 @@ pub(super) struct Task<'t> {
     pub(super) lives: &'t Lives,
     pub(super) exposure: Exposure,
     pub(super) may_recompute: bool,
+    /// What it takes to copy state from the host, and meanwhile other state back.
+    pub(super) host_seconds_per_byte: f64,
     /// Costs are counted in these steps.
     pub(super) unit: f64,
 }
@@ -161,13 +167,14 @@ pub(super) fn label(
 ) -> Option<Labelled> {
     let quick = Building::new(task, moves, false).search(limit_bytes, 0, Trail::default(), effort)?;
     if quick.peak_bytes <= limit_bytes {
-        return Some(quick);
+        return Some(Labelled { limit_bytes, ..quick });
     }
     let trail = match before.map(|before| &before.trail) {
         Some(trail) if !trail.times.is_empty() => trail.clone(),
         _ => Trail { times: vec![quick.peak_step], ..Trail::default() },
     };
-    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)
+    let bound = Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)?;
+    Some(Labelled { free_seconds: quick.seconds, limit_bytes, ..bound })
 }
 
 /// What each class could do instead of what was chosen for it, under a limit.
@@ -233,7 +240,9 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let choice = &self.task.choices[class][label.choice];
         let count = self.task.classes.members[class].len() as f64;
         let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
-        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds);
+        let held_bytes = self.task.lives.held_bytes(&self.task.parts, class, choice);
+        let held_seconds = held_bytes as f64 * self.task.host_seconds_per_byte;
+        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds) + held_seconds;
         Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 
@@ -325,6 +334,8 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
+            free_seconds: solution.evaluation.cost as f64 * self.task.unit,
+            limit_bytes: 0,
             waiting_seconds: 0.0,
             hideable_seconds: 0.0,
             exposure: self.task.exposure,

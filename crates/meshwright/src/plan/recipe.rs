@@ -31,6 +31,9 @@ pub struct Recipe {
     pub again: Vec<Again>,
     /// What runs in slices.
     pub splits: Vec<Split>,
+    /// The arguments that lie in the memory of the host, by number, in order: state that is copied to the device for
+    /// its update, and back.
+    pub held: Vec<usize>,
 }
 
 /// How an op runs.
@@ -82,7 +85,8 @@ impl Recipe {
         let mesh = self.check(base.program, &base.anatomy)?;
         let rewritten = self.rewrite(base);
         let layout = self.lay_out(base, rewritten.as_ref(), mesh)?;
-        let (_, local) = lower_layout(&layout, price)?;
+        let (_, mut local) = lower_layout(&layout, price)?;
+        self.hold(&layout.anatomy, &mut local);
         let classes = layout.anatomy.classes.clone();
         drop(layout);
         Ok(Lowered { local, classes, rewritten })
@@ -94,7 +98,8 @@ impl Recipe {
         let mesh = self.check(program, &base.anatomy)?;
         let rewritten = self.rewrite(&base);
         let layout = self.lay_out(&base, rewritten.as_ref(), mesh)?;
-        let (decided, local) = lower_layout(&layout, price)?;
+        let (decided, mut local) = lower_layout(&layout, price)?;
+        self.hold(&layout.anatomy, &mut local);
         let explanations = explain(&decided, &local, &["plan"]);
         let anatomy = Arc::clone(&layout.anatomy);
         drop((decided, layout));
@@ -102,6 +107,14 @@ impl Recipe {
             vec![Feedback { tactic: "plan".to_owned(), measures: measure(&local.program), notes: Vec::new() }];
         let program = rewritten.map_or_else(|| program.clone(), |rewritten| rewritten.program);
         Ok(Partitioned { program, anatomy, local, feedback, conflicts: Vec::new(), explanations })
+    }
+
+    /// Leaves some of the state on the host.
+    fn hold(&self, anatomy: &Anatomy, local: &mut LocalProgram) {
+        if !self.held.is_empty() {
+            let pairs = self.held.iter().filter_map(|&argument| Some((argument, anatomy.next[argument]?)));
+            local.program = local.program.held_on_host(&pairs.collect::<Vec<_>>());
+        }
     }
 
     /// The mesh with the axes in time: of microbatches, where there are any, and of slices.
@@ -228,6 +241,7 @@ impl Recipe {
         }
         self.check_again(program, anatomy, is_there)?;
         self.check_splits(is_there)?;
+        self.check_held(anatomy)?;
         self.full_mesh()
     }
 
@@ -238,6 +252,18 @@ impl Recipe {
         let batch = batch(program, &anatomy.classes);
         if self.microbatches == 0 || !batch.is_multiple_of(self.microbatches) {
             return Err(format!("a batch of {batch} is not cut into {} microbatches", self.microbatches));
+        }
+        Ok(())
+    }
+
+    fn check_held(&self, anatomy: &Anatomy) -> Result<(), String> {
+        for (index, &argument) in self.held.iter().enumerate() {
+            if !is_state(anatomy, argument) {
+                return Err(format!("argument {argument} is no state with a next value, which alone lies on the host"));
+            }
+            if index > 0 && self.held[index - 1] >= argument {
+                return Err(format!("argument {argument} lies on the host twice, or is told out of order"));
+            }
         }
         Ok(())
     }
@@ -372,6 +398,11 @@ impl OpRecipe {
         let (name, cut) = (factor_name(factor), mesh.describe(&wanted.factors[factor]));
         Err(format!("factor `{name}` of {} {reason}: `{cut}`; its rule is `{rule}`", self.op))
     }
+}
+
+/// Whether an argument is state besides parameters that every step makes anew.
+pub(super) fn is_state(anatomy: &Anatomy, argument: usize) -> bool {
+    anatomy.classes.get(argument) == Some(&ArgumentClass::State) && anatomy.next[argument].is_some()
 }
 
 /// Why a value cannot lie so.

@@ -64,6 +64,15 @@ pub struct Plan {
     pub pareto: Vec<Considered>,
 }
 
+impl Plan {
+    /// What lies on the host for each device.
+    pub fn held_bytes(&self) -> u64 {
+        let program = &self.local.program;
+        let bytes = |&argument: &usize| program.ty(program.body().arguments[argument]).bytes() as u64;
+        self.recipe.held.iter().map(bytes).sum()
+    }
+}
+
 /// Why there is no plan.
 #[derive(Clone, Debug)]
 pub enum Refusal {
@@ -87,8 +96,10 @@ pub struct TooLarge {
 
 /// Seconds are told apart that differ by as much.
 const NANOSECOND: f64 = 1e-9;
-/// So many frames are lowered and simulated at once.
+/// So many frames are lowered and simulated, unless none of them fits.
 const MOST_SIMULATED: usize = 4;
+/// So many at once: what comes of them tells which others are worth it.
+const AT_ONCE: usize = 2;
 /// What is known to be as close to the best is not labelled with more effort.
 const MOST_GAP: f64 = 5e-3;
 /// So many frames are labelled with more effort before any is simulated.
@@ -101,8 +112,16 @@ const MOST_WORSE: f64 = 1.06;
 const MOST_WORSE_BOUND: f64 = 1.15;
 /// The same for labellings of frames that have been simulated, which know more.
 const MOST_WORSE_AGAIN: f64 = 1.03;
+/// The same for what labellings promise by what they differ in from a simulation.
+const MOST_WORSE_PROMISED: f64 = 1.015;
+/// What should be faster than what was simulated by less than this share is not worth another simulation.
+const LEAST_FASTER: f64 = 1e-3;
 /// Slices are tried where more memory could save more than this share of the time.
 const LEAST_GAIN: f64 = 0.03;
+/// State lies on the host where that should save more than this share of the time.
+const LEAST_GAIN_ON_HOST: f64 = 0.01;
+/// State is not worth it that takes less than this share of the memory.
+const LEAST_ON_HOST: f64 = 0.05;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -146,8 +165,16 @@ impl<'r> Request<'r> {
         let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
         let combined = move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement);
         let worker = Some(Worker { device: runner.device, engine });
-        let costs =
-            Costs { worker, price: &price, combined: &combined, unit: NANOSECOND, memory_model: engine.memory_model };
+        // A byte is far less than the clock tells, so that many are asked for.
+        let host_seconds_per_byte = runner.host_copy_seconds(1 << 30) / f64::from(1 << 30);
+        let costs = Costs {
+            worker,
+            price: &price,
+            combined: &combined,
+            host_seconds_per_byte,
+            unit: NANOSECOND,
+            memory_model: engine.memory_model,
+        };
         let base = Layout::new(self.program, Mesh::default());
         let ground = Ground::new(base, costs, self.told).map_err(Refusal::Unplannable)?;
         let space = Space::new(self, &ground)?;
@@ -182,6 +209,9 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
         let most_seconds = best.seconds() * if is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
         simulate_ranked(request, by_kind(ranked), most_seconds, &mut searched);
     }
+    if searched.best(request).is_none() {
+        hold(request, space, &mut searched);
+    }
     if otherwise == Otherwise::FindLeast && searched.best(request).is_none() {
         // The labelling may be wrong about what fits. What was found before does not, and is forgotten, so that the
         // least does not depend on the limit.
@@ -196,6 +226,10 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
     }
     split_layers(request, space, &mut searched);
     slice(request, space, &mut searched);
+    if searched.best(request).is_some_and(|(sketch, _)| !sketch.frame.is_held) {
+        hold(request, space, &mut searched);
+    }
+    settle(request, &mut searched);
     searched
 }
 
@@ -253,7 +287,7 @@ fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'
     let best = searched.best(request);
     let seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
     let labelled_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.labelled.seconds);
-    if labelled_seconds <= space.free_seconds() * (1.0 + LEAST_GAIN) {
+    if !may_gain(space, labelled_seconds) {
         return;
     }
     let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
@@ -262,13 +296,88 @@ fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'
     let itself =
         Candidate::labelled(space.sliced(sketch), outcome.labelled.peak_bytes + room_bytes, outcome.labelled.clone());
     let limit_bytes = request.own_limit_bytes();
-    let fewer = in_parallel(space.to_slice(&sketch.frame, labelled_seconds), |sketch| {
+    let frames = if space.may_slice() { space.faster(&sketch.frame, labelled_seconds) } else { Vec::new() };
+    let fewer = in_parallel(frames, |sketch| {
         let sketch = space.sliced(&sketch);
         let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
         Some(Candidate::labelled(sketch, limit_bytes, labelled))
     });
-    let fewer = fewer.into_iter().flatten().filter(|candidate| candidate.seconds() <= seconds * MOST_WORSE_AGAIN);
-    refine(request, fewer.chain([itself]).collect(), seconds, searched);
+    let mut fewer: Vec<Candidate<'g>> = fewer.into_iter().flatten().collect();
+    fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE_AGAIN));
+    fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    fewer.truncate(AT_ONCE - 1);
+    refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);
+}
+
+/// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.
+fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
+    let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > MOST_GAP;
+    let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
+    let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
+    let limit_bytes = labelled.limit_bytes;
+    let Some(again) = sketch.label(limit_bytes, labelled.exposure, Some(labelled), Effort::Much) else { return };
+    if again.seconds < labelled.seconds * (1.0 - LEAST_FASTER) {
+        let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again);
+        refine(request, vec![candidate], seconds, searched);
+        return;
+    }
+    let best = searched
+        .found
+        .iter_mut()
+        .find(|(_, outcome)| outcome.timeline.step_seconds == seconds && outcome.peak_bytes <= request.limit_bytes);
+    if let Some((_, outcome)) = best {
+        let bound = &mut outcome.labelled.lower_bound_seconds;
+        *bound = bound.max(again.lower_bound_seconds);
+    }
+}
+
+/// Whether more memory could be worth it for something that is labelled with so many seconds.
+fn may_gain(space: &Space<'_>, labelled_seconds: f64) -> bool {
+    labelled_seconds > space.free_seconds() * (1.0 + LEAST_GAIN)
+}
+
+/// Where memory was short, state may lie on the host: on the mesh of the best, or where nothing fits on any. What then has
+/// room on the device stays there.
+fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+    if !space.may_hold() {
+        return;
+    }
+    let best = searched.best(request);
+    let (sketches, most_seconds) = match best {
+        Some((sketch, outcome)) => {
+            let seconds = outcome.labelled.seconds;
+            let is_much = outcome.state_bytes() as f64 >= LEAST_ON_HOST * request.limit_bytes as f64;
+            if !is_much || !outcome.labelled.is_bound || !may_gain(space, seconds) {
+                return;
+            }
+            let fewer = space.faster(&sketch.frame, seconds).into_iter();
+            let fewer = fewer.filter(|other| other.frame != sketch.frame);
+            ([Arc::clone(sketch)].into_iter().chain(fewer).collect(), seconds * (1.0 - LEAST_GAIN_ON_HOST))
+        }
+        None => (space.all().map(|sketched| Arc::clone(&sketched.sketch)).collect(), f64::INFINITY),
+    };
+    let step_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
+    let limit_bytes = request.own_limit_bytes();
+    let labelled = in_parallel(sketches, |sketch| {
+        let sketch = Arc::new(sketch.held());
+        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        Some(Candidate::labelled(sketch, limit_bytes, labelled))
+    });
+    let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();
+    candidates.retain(|candidate| candidate.seconds() < most_seconds && candidate.has_room_on_host(request));
+    candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    candidates.truncate(if best.is_some() { AT_ONCE } else { MOST_SIMULATED });
+    searched.bound(&candidates);
+    refine(request, candidates, step_seconds, searched);
+    let Some((sketch, outcome)) = searched.best(request).filter(|(sketch, _)| sketch.frame.is_held) else { return };
+    let room_bytes = (request.limit_bytes - outcome.peak_bytes) as f64 / (1.0 + request.engine.fragmentation);
+    match sketch.fill(outcome, room_bytes as u64, request.runner()) {
+        Ok(filled) => {
+            let sketch = Arc::clone(sketch);
+            searched.found.push((sketch, filled));
+        }
+        Err(reason) => _ = searched.first_error.get_or_insert(reason),
+    }
 }
 
 /// Drops meshes that are no better than one of fewer axes: they do the same by more names.
@@ -312,12 +421,19 @@ fn simulate_ranked<'g>(
     searched: &mut Searched<'g>,
 ) {
     let mut rest = ranked;
-    while !rest.is_empty() && searched.best(request).is_none() {
-        let near = rest.iter().take_while(|ranked| ranked.seconds() <= most_seconds).count();
-        let count = if near > 0 { near } else { rest.len() };
-        let later = rest.split_off(count.min(MOST_SIMULATED));
+    let mut count = 0;
+    while !rest.is_empty() {
+        let best = searched.best(request).map(|(_, outcome)| outcome);
+        if let Some(outcome) = best {
+            let worse = if outcome.labelled.is_bound { MOST_WORSE } else { MOST_WORSE_AGAIN };
+            let most_seconds = most_seconds.min(outcome.timeline.step_seconds * worse);
+            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= most_seconds);
+        }
+        let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
+        let later = rest.split_off(AT_ONCE.min(rest.len()));
         let next = std::mem::replace(&mut rest, later);
-        refine(request, next, f64::INFINITY, searched);
+        count += next.len();
+        refine(request, next, best, searched);
     }
 }
 
@@ -367,6 +483,14 @@ pub(super) fn refusal(request: &Request<'_>, searched: Searched<'_>) -> Refusal 
 }
 
 impl Outcome {
+    /// What a device has of state besides parameters.
+    fn state_bytes(&self) -> u64 {
+        let program = &self.local.program;
+        let arguments = program.body().arguments.iter().zip(&self.classes);
+        let state = arguments.filter(|(_, class)| **class == ArgumentClass::State);
+        state.map(|(&value, _)| program.ty(value).bytes() as u64).sum()
+    }
+
     /// The limit for labels with which what comes of them just fits, which it does already.
     fn limit_bytes(&self, request: &Request<'_>) -> u64 {
         self.labelled.peak_bytes + (request.limit_bytes - self.peak_bytes)
@@ -379,6 +503,8 @@ pub(super) struct Candidate<'g> {
     limit_bytes: u64,
     /// What is to be simulated next.
     next: Option<Labelled>,
+    /// Whether nothing was made yet of what the last simulation told.
+    is_simulated: bool,
     outcomes: Vec<Outcome>,
     /// Why the last labelling could not be lowered.
     error: Option<String>,
@@ -386,7 +512,13 @@ pub(super) struct Candidate<'g> {
 
 impl<'g> Candidate<'g> {
     pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
-        Candidate { sketch, limit_bytes, next: Some(labelled), outcomes: Vec::new(), error: None }
+        Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
+    }
+
+    /// Whether the host has memory for the state that lies there.
+    fn has_room_on_host(&self, request: &Request<'_>) -> bool {
+        let memory_bytes = request.runner().device.host.memory_bytes as u64;
+        self.next.as_ref().is_some_and(|next| self.sketch.held_bytes(next) <= memory_bytes)
     }
 
     /// What the labelling to be simulated next should take.
@@ -394,9 +526,8 @@ impl<'g> Candidate<'g> {
         self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
     }
 
-    /// Simulates the next labelling, and makes another with what that told: how much memory in truth asks for, and
-    /// how much of what is moved is hidden.
-    fn proceed(mut self, request: &Request<'_>) -> Candidate<'g> {
+    /// Simulates the next labelling, which tells how much memory it needs in truth.
+    fn simulate(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
         let labelled_peak = labelled.peak_bytes;
         let outcome = match self.sketch.realize(labelled, request.runner()) {
@@ -412,17 +543,30 @@ impl<'g> Candidate<'g> {
             // Where less is needed than the labelling believes, it may have more.
             self.limit_bytes = self.limit_bytes.max(labelled_peak.saturating_add(limit - peak));
         }
-        let exposure = exposed(&outcome);
         self.outcomes.push(outcome);
-        if self.outcomes.len() < MOST_ROUNDS {
-            let before = self.outcomes.last().map(|outcome| &outcome.labelled);
-            let next = self.sketch.label(self.limit_bytes, exposure, before, Effort::Little);
-            let next = next.map(|next| match next.gap() > MOST_GAP {
-                true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
-                false => next,
-            });
-            self.next = next.filter(|next| !self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels));
-        }
+        self.is_simulated = true;
+        self
+    }
+
+    /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
+    /// better than what was found.
+    fn label_again(mut self, request: &Request<'_>, best: f64) -> Candidate<'g> {
+        let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
+        let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
+        let (before, exposure) = (&outcome.labelled, exposed(outcome));
+        let simulated = outcome.timeline.step_seconds;
+        let most = best * MOST_WORSE_PROMISED;
+        let most = if request.fits(outcome) { most.min(simulated * (1.0 - LEAST_FASTER)) } else { most };
+        // What was simulated, had it been labelled with what is known now.
+        let known = before.seconds + (exposure.0 - before.exposure.0) * before.hideable_seconds;
+        let promised = |seconds: f64| simulated + seconds - known;
+        let is_known = |next: &Labelled| self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
+        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little);
+        let next = next.map(|next| match next.gap() > MOST_GAP && promised(next.lower_bound_seconds) <= most {
+            true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
+            false => next,
+        });
+        self.next = next.filter(|next| promised(next.seconds) <= most && !is_known(next));
         self
     }
 }
@@ -437,13 +581,11 @@ fn refine<'g>(
 ) {
     let mut best = most_seconds;
     while candidates.iter().any(|candidate| candidate.next.is_some()) {
-        candidates = in_parallel(candidates, |candidate| candidate.proceed(request));
+        candidates = in_parallel(candidates, |candidate| candidate.simulate(request));
         let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
         let fitting = outcomes.filter(|outcome| request.fits(outcome));
         best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
-        for candidate in &mut candidates {
-            candidate.next.take_if(|next| next.seconds > best * MOST_WORSE_AGAIN);
-        }
+        candidates = in_parallel(candidates, |candidate| candidate.label_again(request, best));
     }
     for candidate in candidates {
         let sketch = &candidate.sketch;

@@ -70,7 +70,7 @@ impl Found<'_> {
                 }),
                 Task::Loop { body, trips } => self.add(body, runs * trips),
                 Task::Branch(branches) => branches.iter().for_each(|branch| self.add(branch, runs)),
-                Task::Chain | Task::Products(_) | Task::Attention(_) => {}
+                Task::Chain | Task::Products(_) | Task::Attention(_) | Task::HostCopy { .. } => {}
             }
         }
     }

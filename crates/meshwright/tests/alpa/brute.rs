@@ -58,6 +58,7 @@ fn cost(layout: &Layout<'_>, ops: Vec<OpRecipe>, prices: &Prices, price: Price<'
         ops,
         again: Vec::new(),
         splits: Vec::new(),
+        held: Vec::new(),
     };
     recipe.partition(program, price).ok().map(|partitioned| prices.objective(&partitioned))
 }

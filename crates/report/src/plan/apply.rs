@@ -124,7 +124,17 @@ pub(super) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, Strin
         splits.push(Split { slices: part.slices, ops: cut });
     }
     let arguments = file.arguments.iter().map(|argument| lies(&argument.stored)).collect::<Result<_, _>>()?;
-    Ok(Recipe { mesh, microbatches: file.microbatches, is_eager: file.eager, arguments, ops: recipes, again, splits })
+    let held = file.arguments.iter().enumerate().filter(|(_, argument)| argument.on_host).map(|(number, _)| number);
+    Ok(Recipe {
+        mesh,
+        microbatches: file.microbatches,
+        is_eager: file.eager,
+        arguments,
+        ops: recipes,
+        again,
+        splits,
+        held: held.collect(),
+    })
 }
 
 fn factor_named(name: &str) -> Result<FactorId, String> {

@@ -107,6 +107,9 @@ pub struct ArgumentPart {
     pub stored: String,
     pub local_type: String,
     pub local_bytes: u64,
+    /// Whether it lies in the memory of the host. Not there in files of those who did not know of that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
     /// The class that decided how it is stored, by number.
     pub decided_by: Option<usize>,
 }
@@ -134,6 +137,13 @@ pub struct SplitPart {
     pub slices: usize,
     /// Factors by name, and the numbers of the ops of which they are cut.
     pub factors: BTreeMap<String, String>,
+}
+
+impl ArgumentPart {
+    /// How it is stored, and where.
+    pub fn place(&self) -> String {
+        if self.on_host { format!("{} on the host", self.stored) } else { self.stored.clone() }
+    }
 }
 
 impl PlanFile {

@@ -17,6 +17,7 @@ impl Report<'_> {
         object["mesh"] = json!(plan.mesh.to_string());
         object["microbatches"] = json!(plan.microbatches);
         object["slices"] = json!(plan.recipe.splits.iter().map(|split| split.slices).collect::<Vec<_>>());
+        object["host_bytes"] = json!(plan.held_bytes());
         object["memory_limit"] = json!(self.limit_bytes);
         object["lower_bound_seconds"] = json!(plan.lower_bound_seconds);
         object["search_gap"] = json!(plan.search_gap);

@@ -24,6 +24,7 @@ impl Report<'_> {
             + &self.groups(width)
             + "\n"
             + &self.slices(width)
+            + &self.held(width)
             + &self.alternatives(width)
             + &self.search(width)
     }
@@ -97,6 +98,19 @@ impl Report<'_> {
             counts.into_iter().for_each(|(place, times)| table.row([place, count(split.slices), count(times)]));
         }
         if self.plan.recipe.splits.is_empty() { String::new() } else { table.render(width) + "\n" }
+    }
+
+    /// What lies on the host.
+    fn held(&self, width: usize) -> String {
+        if self.plan.recipe.held.is_empty() {
+            return String::new();
+        }
+        let words = format!(
+            "{} of state for each device, in {} arguments, are on the host and copied to the device for their update.",
+            size(self.plan.held_bytes() as usize),
+            count(self.plan.recipe.held.len()),
+        );
+        paragraph(&words, "", "", width) + "\n"
     }
 
     fn alternatives(&self, width: usize) -> String {

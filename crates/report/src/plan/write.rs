@@ -131,19 +131,21 @@ fn argument_parts(program: &Program, names: Vec<String>, plan: &Plan) -> Vec<Arg
     }
     let rows = names.into_iter().zip(&program.body().arguments).zip(&plan.recipe.arguments);
     let rows = rows.zip(&plan.classes).zip(decided_by);
-    rows.map(|((((name, &value), lies), &class), decided_by)| {
-        let (ty, local) = (program.ty(value), lies.local_type(&plan.recipe.mesh, program.ty(value)));
-        ArgumentPart {
-            name,
-            ty: ty.to_string(),
-            role: role_name(class).to_owned(),
-            stored: lies.describe(&plan.recipe.mesh),
-            local_type: local.to_string(),
-            local_bytes: local.bytes() as u64,
-            decided_by,
-        }
-    })
-    .collect()
+    rows.enumerate()
+        .map(|(number, ((((name, &value), lies), &class), decided_by))| {
+            let (ty, local) = (program.ty(value), lies.local_type(&plan.recipe.mesh, program.ty(value)));
+            ArgumentPart {
+                name,
+                ty: ty.to_string(),
+                role: role_name(class).to_owned(),
+                stored: lies.describe(&plan.recipe.mesh),
+                local_type: local.to_string(),
+                local_bytes: local.bytes() as u64,
+                on_host: plan.recipe.held.binary_search(&number).is_ok(),
+                decided_by,
+            }
+        })
+        .collect()
 }
 
 fn role_name(class: ArgumentClass) -> &'static str {
