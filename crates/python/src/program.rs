@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use meshwright::cluster::{Cluster, ClusterError, parse, parse_bytes, parse_file};
 use meshwright::import::{Diagnostic, Severity, import};
-use meshwright::plan::{Refusal, Request, Told, plan};
+use meshwright::plan::{Refusal, Request, Runs, StageCount, Told, plan, plan_stages};
 use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
@@ -42,8 +42,11 @@ impl Program {
         Ok(Program { name: name.to_owned(), program: Arc::new(program), warnings })
     }
 
-    /// The fastest way found to run it on a cluster that fits the memory.
-    #[pyo3(signature = (cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, engine = "xla"))]
+    /// The fastest way found to run it on a cluster that fits the memory, in so many stages, or with `auto` in as many
+    /// as are fastest.
+    #[pyo3(signature = (
+        cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, stages = None, engine = "xla"
+    ))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn plan(
         &self,
@@ -53,12 +56,14 @@ impl Program {
         mesh: Option<&str>,
         tactics: Option<&str>,
         microbatches: Option<usize>,
+        stages: Option<&str>,
         engine: &str,
-    ) -> PyResult<Plan> {
+    ) -> PyResult<AnyPlan> {
         let words = Words { cluster, memory, mesh, tactics, microbatches, engine };
         let asked = Asked::new(&self.name, &words).map_err(|problem| refuse(&problem))?;
+        let count = stages.map(stage_count).transpose().map_err(|problem| refuse(&problem))?;
         let program = Arc::clone(&self.program);
-        interruptible(py, move || asked.plan(&program))?.map_err(Refused::into_error)
+        interruptible(py, move || asked.plan(&program, count))?.map_err(Refused::into_error)
     }
 
     /// The step in the stages that tactics ask for.
@@ -82,10 +87,10 @@ impl Program {
 
     /// The plan of a file, by its text. One for another program, or another cluster, is refused.
     #[pyo3(signature = (text, name, cluster = None))]
-    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<Plan> {
+    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<AnyPlan> {
         let (own_name, program) = (self.name.clone(), Arc::clone(&self.program));
         let cluster = cluster.map(read_cluster).transpose().map_err(|problem| refuse(&problem))?;
-        let load = move || -> Result<Plan, Problem> {
+        let load = move || -> Result<AnyPlan, Problem> {
             let file = PlanFile::parse(&text).map_err(|problem| Problem {
                 message: format!("cannot read the plan `{name}`: {}", problem.message),
                 ..problem
@@ -95,7 +100,10 @@ impl Program {
                 let refuse = |message| Problem::new(message).hint("plan again for these devices");
                 plan.check_cluster(cluster).map_err(refuse)?;
             }
-            Plan::applied(&own_name, &program, &plan)
+            if plan.recipe.staging.is_some() {
+                return Pipeline::applied(&own_name, &program, &plan).map(AnyPlan::Pipeline);
+            }
+            Plan::applied(&own_name, &program, &plan).map(AnyPlan::Plan)
         };
         interruptible(py, load)?.map_err(|problem| refuse(&problem))
     }
@@ -157,6 +165,20 @@ pub(crate) struct Asked {
     pub(crate) microbatches: Option<usize>,
 }
 
+/// A plan as Python gets it.
+#[derive(IntoPyObject)]
+enum AnyPlan {
+    Plan(Plan),
+    Pipeline(Pipeline),
+}
+
+/// How many stages are asked for.
+fn stage_count(text: &str) -> Result<StageCount, Problem> {
+    let count = text.parse::<usize>().ok().filter(|&count| count > 0).map(StageCount::Exactly);
+    let count = if text == "auto" { Some(StageCount::Any) } else { count };
+    count.ok_or_else(|| Problem::new("`stages` has to be a number of at least 1, or `auto`"))
+}
+
 /// Why there is no plan.
 pub(crate) enum Refused {
     Unplannable(Problem),
@@ -198,7 +220,7 @@ impl Asked {
         Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
     }
 
-    fn plan(&self, program: &Parsed) -> Result<Plan, Refused> {
+    fn plan(&self, program: &Parsed, count: Option<StageCount>) -> Result<AnyPlan, Refused> {
         let started = Instant::now();
         let all = Auto::default();
         let told = match &self.tactics {
@@ -216,14 +238,22 @@ impl Asked {
             told,
             mesh: self.mesh.as_ref(),
         };
-        let found = plan(&request).map_err(|refusal| match refusal {
+        let found = match count {
+            Some(count) => plan_stages(&request, count),
+            None => plan(&request),
+        };
+        let found = found.map_err(|refusal| match refusal {
             Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(message)),
             Refusal::TooLarge(large) => {
                 let hint = "allow more `memory`, give more devices or a smaller batch, or leave `microbatches` open";
                 Refused::TooLarge(Problem::new(refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint))
             }
         })?;
-        Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
+        if let Runs::Stages { .. } = found.runs {
+            return Pipeline::found(self, program, found, started).map(AnyPlan::Pipeline);
+        }
+        let found = Plan::found(self, program, found, started.elapsed().as_secs_f64());
+        found.map(AnyPlan::Plan).map_err(Refused::Unplannable)
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Lives {
     pub(super) steps: usize,
     /// When the loop over microbatches has ended.
     pub(super) loop_end: usize,
+    /// When the backward pass begins.
+    pub(super) middle: usize,
 }
 
 /// The values of one bundle.
@@ -94,6 +96,8 @@ impl Lives {
         let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
         let last_looped = bundles.list.iter().rfind(|bundle| is_looped(bundle)).and_then(|bundle| bundle.ops.last());
         let loop_end = last_looped.map_or(0, |&op| buffers.end(op));
+        let first_late = bundles.list.iter().find(|bundle| bundle.phase == Phase::Backward);
+        let middle = first_late.map_or(0, |bundle| buffers.start(bundle.ops[0]));
         let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
@@ -118,7 +122,7 @@ impl Lives {
                 (true, false) => vec![Mode::Kept, Mode::Again],
             });
         }
-        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end };
+        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end, middle };
         lives.add_arguments(ground, classes, graph);
         lives.add_sums(ground, time, classes, graph);
         lives
@@ -199,7 +203,8 @@ impl Lives {
 }
 
 impl Life {
-    fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
+    /// Tells the bytes of every value, and from when until when they are there.
+    pub(super) fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
         for stay in &self.always {
             add(stay.what.bytes(parts, choice), stay.start, stay.end);
         }

@@ -54,6 +54,7 @@ impl Chosen<'_> {
             ops,
             again: self.again(program, buffers),
             splits: Vec::new(),
+            staging: None,
         }
     }
 

@@ -21,7 +21,7 @@ pub use write::{Setting, plan_file};
 
 use meshwright::plan::Plan;
 use meshwright::program::{Op, Program, expand_batch_norm};
-use meshwright::simulate::{Engine, Prepared};
+use meshwright::simulate::Engine;
 
 use crate::place::place;
 use crate::problem::Problem;
@@ -46,8 +46,9 @@ pub fn planned_program(program: &Program) -> Result<Program, String> {
 
 /// What a device runs by a plan, ready to be put in time.
 pub fn step(program: &Program, plan: &Plan, engine: &Engine) -> Step {
-    let prepared = Prepared::whole(plan.local.clone(), &plan.classes, engine);
-    Step::of(prepared, program, &program.anatomy(), &[])
+    let prepared = plan.runs.prepared(&plan.classes, engine);
+    let modules = plan.runs.modules().to_vec();
+    Step { modules, ..Step::of(prepared, program, &program.anatomy(), &[]) }
 }
 
 /// Only a whole program can be cut.
