@@ -26,8 +26,9 @@ use crate::simulate::Runner;
 
 /// So many divisions are lowered and simulated at once.
 const MOST_SIMULATED: usize = 4;
-/// So often are divisions made with what was told before.
-const MOST_ROUNDS: usize = 3;
+/// So often are divisions made with what was told before, once something fits, and at all.
+const MOST_ROUNDS: usize = 2;
+const MOST_TURNS: usize = 8;
 /// Divisions that should be slower than the best of their round by this factor are not simulated.
 const MOST_WORSE: f64 = 1.1;
 /// Divisions that should be slower than what was found by this factor are not either.
@@ -204,42 +205,50 @@ impl<'s, 'g> Searching<'s, 'g> {
 
     /// Simulates what could be best, and better than so many seconds, again and again.
     pub(super) fn search(&self, mut candidates: Vec<Candidate<'g>>, most_seconds: f64) -> Staged<'g> {
-        let mut best = most_seconds;
-        for round in 0..MOST_ROUNDS {
+        let (mut best, mut rounds, mut has_orders) = (most_seconds, 0, false);
+        for _ in 0..MOST_TURNS {
             sort(&mut candidates);
             let near = candidates.first().map_or(0.0, Candidate::seconds) * MOST_WORSE;
             let most = near.min(best * MOST_WORSE_AGAIN);
             let is_worth = |candidate: &&Candidate<'_>| candidate.seconds() <= most;
             let count = candidates.iter().take(MOST_SIMULATED).take_while(is_worth).count();
-            if count == 0 {
+            if count == 0 || rounds == MOST_ROUNDS {
                 break;
             }
             let rest = candidates.split_off(count);
             candidates = in_parallel(candidates, |candidate| self.proceed(candidate));
             candidates.extend(rest);
-            let found = candidates.iter().flat_map(|candidate| &candidate.realized);
-            let fitting = found.filter(|(_, realized)| self.fits(realized));
-            best = fitting.map(|(_, realized)| realized.timeline.step_seconds).fold(best, f64::min);
+            let fastest = candidates.iter().map(|candidate| self.found_seconds(candidate));
+            let fastest = fastest.fold(f64::INFINITY, f64::min);
+            best = best.min(fastest);
             if candidates.iter().all(|candidate| candidate.realized.is_empty()) {
                 // What keeps microbatches from following each other does so however many there are.
                 candidates.retain(|candidate| candidate.microbatches == 1 || !candidate.is_stuck);
             }
-            if round == 0 {
-                candidates.extend(self.other_orders(&candidates));
+            // As long as nothing fits, more is tried.
+            if fastest.is_finite() {
+                rounds += 1;
+                if !has_orders {
+                    candidates.extend(self.other_orders(&candidates));
+                    has_orders = true;
+                }
             }
         }
         let plan = self.choose(&candidates);
         Staged { candidates, plan }
     }
 
+    /// What the fastest takes of what was simulated and fits.
+    fn found_seconds(&self, candidate: &Candidate<'g>) -> f64 {
+        let fitting = candidate.realized.iter().filter(|(_, realized)| self.fits(realized));
+        fitting.map(|(_, realized)| realized.timeline.step_seconds).fold(f64::INFINITY, f64::min)
+    }
+
     /// The best of what was simulated, in other orders.
     fn other_orders(&self, candidates: &[Candidate<'g>]) -> Vec<Candidate<'g>> {
-        let seconds = |candidate: &Candidate<'g>| {
-            let fitting = candidate.realized.iter().filter(|(_, realized)| self.fits(realized));
-            fitting.map(|(_, realized)| realized.timeline.step_seconds).fold(f64::INFINITY, f64::min)
-        };
+        let seconds = |candidate: &Candidate<'g>| self.found_seconds(candidate);
         let best = candidates.iter().min_by(|left, right| seconds(left).total_cmp(&seconds(right)));
-        let Some(best) = best.filter(|best| !best.realized.is_empty()) else { return Vec::new() };
+        let Some(best) = best else { return Vec::new() };
         let Candidate { mesh, stages, microbatches, menus, bias, .. } = best;
         let possible =
             OTHERS.into_iter().filter(|order| order.is_possible(*stages, *microbatches, self.layers.count()));
@@ -346,12 +355,14 @@ impl<'s, 'g> Searching<'s, 'g> {
         for (chunk, cost, _) in &chosen.chunks {
             corrections[candidate.stage_of(chunk)] += cost.peak_bytes as i64;
         }
+        let fits = self.fits(&realized);
         for (correction, stage) in corrections.iter_mut().zip(&realized.timeline.stages) {
-            *correction -= self.own_bytes(stage.memory.peak_bytes as u64) as i64;
+            let own = self.own_bytes(stage.memory.peak_bytes as u64) as i64;
+            // What does not fit is given a little less than it should need.
+            *correction -= if fits { own } else { own + own / 64 };
         }
         candidate.corrections = corrections;
         candidate.bias = realized.timeline.step_seconds / division.seconds;
-        let fits = self.fits(&realized);
         candidate.realized.push((division, realized));
         if !fits || is_bound {
             let next = self.divide(&candidate);
