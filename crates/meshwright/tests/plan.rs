@@ -55,7 +55,7 @@ fn plans(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches
         assert!(0.0 < bound && bound <= step_seconds, "{name}: {step_seconds} s below the bound of {bound} s");
         assert!(plan.search_gap >= 0.0, "{name}: a gap of {}", plan.search_gap);
         check_recipe(name, &program, &cluster, plan);
-        let parts = evaluate_partitioned(&plan.local, &arguments, Options { wide: true });
+        let parts = evaluate_partitioned(plan.runs.one().expect("one stage"), &arguments, Options { wide: true });
         let parts = parts.unwrap_or_else(|error| panic!("{name} on {}: {error:?}", plan.mesh));
         let difference = difference(&whole, &parts);
         assert!(difference.relative < 1e-9, "{name} on {} with {} bytes: {difference:?}", plan.mesh, plan.peak_bytes);
@@ -70,7 +70,11 @@ fn check_recipe(name: &str, program: &Program, cluster: &Cluster, plan: &Plan) {
     let checked = checked.unwrap_or_else(|faults| panic!("{name} on {}: {faults:?}", plan.mesh));
     let options = PrintOptions { locations: true, attention: AttentionForm::CustomCall };
     let text = |local: &LocalProgram| print(&local.program, options);
-    assert!(text(&checked.local) == text(&plan.local), "{name} on {}: another program", plan.mesh);
+    assert!(
+        text(checked.runs.one().expect("one stage")) == text(plan.runs.one().expect("one stage")),
+        "{name} on {}: another program",
+        plan.mesh
+    );
     assert_eq!((checked.step_seconds, checked.peak_bytes), (plan.timeline.step_seconds, plan.peak_bytes));
     let tight = recipe_check(program, &plan.recipe, cluster, &small_engine(), plan.peak_bytes - 1);
     assert!(tight.is_err_and(|faults| faults.len() == 1 && faults[0].contains("at the peak")), "{name}");
@@ -237,7 +241,8 @@ fn what_tactics_decide_stays() {
             }
             assert!(!cut.is_empty() || !is_state || !is_cut, "{text}: {} is cut", argument.name);
         }
-        let results = evaluate_partitioned(&found.local, &arguments, Options { wide: true }).expect("the plan runs");
+        let results = evaluate_partitioned(found.runs.one().expect("one stage"), &arguments, Options { wide: true })
+            .expect("the plan runs");
         let difference = difference(&whole, &results);
         assert!(difference.relative < 1e-9, "{text}: {difference:?}");
     }

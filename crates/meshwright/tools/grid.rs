@@ -27,6 +27,7 @@ use meshwright::program::Program;
 use meshwright::simulate::{Engine, engine};
 
 #[path = "../tests/peers/mod.rs"]
+#[expect(dead_code, reason = "another tool asks for the other peers")]
 mod peers;
 mod planned;
 

@@ -69,9 +69,12 @@ impl Plan {
         let limit_bytes = asked.limit_bytes;
         let report = Report { program, plan: &found, simulated, limit_bytes, planning_seconds: seconds };
         let summary = report.to_text(WIDTH);
+        let Some(local) = found.runs.one().cloned() else {
+            return Err(Problem::new(Code::Unplannable, "a plan in stages is no single program"));
+        };
         Ok(Plan {
             program: Arc::clone(program),
-            axes: axes(&found.local),
+            axes: axes(&local),
             json,
             summary,
             cluster: asked.whole_cluster.name.clone(),
@@ -80,7 +83,7 @@ impl Plan {
             step_seconds: found.timeline.step_seconds,
             peak_bytes: found.peak_bytes,
             memory_limit: limit_bytes,
-            local: found.local,
+            local,
         })
     }
 

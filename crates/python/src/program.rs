@@ -7,7 +7,7 @@ use meshwright::cluster::{Cluster, ClusterError, parse, parse_bytes, parse_file}
 use meshwright::codes::Code;
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Options, Tensor, evaluate};
-use meshwright::plan::{Refusal, Request, Told, plan};
+use meshwright::plan::{Refusal, Request, Runs, StageCount, Told, plan, plan_stages};
 use meshwright::profile::MemoryModel;
 use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
@@ -46,8 +46,11 @@ impl Program {
         Ok(Program { name: name.to_owned(), program: Arc::new(program), warnings })
     }
 
-    /// The fastest way found to run it on a cluster that fits the memory.
-    #[pyo3(signature = (cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, engine = "xla"))]
+    /// The fastest way found to run it on a cluster that fits the memory, in so many stages, or with `auto` in as many
+    /// as are fastest.
+    #[pyo3(signature = (
+        cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, stages = None, engine = "xla"
+    ))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn plan(
         &self,
@@ -57,12 +60,14 @@ impl Program {
         mesh: Option<&str>,
         tactics: Option<&str>,
         microbatches: Option<usize>,
+        stages: Option<&str>,
         engine: &str,
-    ) -> PyResult<Plan> {
+    ) -> PyResult<AnyPlan> {
         let words = Words { cluster, memory, mesh, tactics, microbatches, engine };
         let asked = Asked::new(&self.name, &words).map_err(|problem| refuse(&problem))?;
+        let count = stages.map(stage_count).transpose().map_err(|problem| refuse(&problem))?;
         let program = Arc::clone(&self.program);
-        interruptible(py, move || asked.plan(&program))?.map_err(Refused::into_error)
+        interruptible(py, move || asked.plan(&program, count))?.map_err(Refused::into_error)
     }
 
     /// The step in the stages that tactics ask for.
@@ -86,10 +91,10 @@ impl Program {
 
     /// The plan of a file, by its text. One for another program, or another cluster, is refused.
     #[pyo3(signature = (text, name, cluster = None))]
-    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<Plan> {
+    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<AnyPlan> {
         let (own_name, program) = (self.name.clone(), Arc::clone(&self.program));
         let cluster = cluster.map(read_cluster).transpose().map_err(|problem| refuse(&problem))?;
-        let load = move || -> Result<Plan, Problem> {
+        let load = move || -> Result<AnyPlan, Problem> {
             let file = PlanFile::parse(&text).map_err(|problem| Problem {
                 message: format!("cannot read the plan `{name}`: {}", problem.message),
                 ..problem
@@ -101,9 +106,13 @@ impl Program {
             }
             if !plan.recipe.held.is_empty() {
                 let message = format!("`{name}` leaves state on the host, which what runs plans here does not do");
-                return Err(Problem::new(message).hint("plan again here, or by a tactic with `auto = true` and `only`"));
+                return Err(Problem::new(Code::Unplannable, message)
+                    .hint("plan again here, or by a tactic with `auto = true` and `only`"));
             }
-            Plan::applied(&own_name, &program, &plan)
+            if plan.recipe.staging.is_some() {
+                return Pipeline::applied(&own_name, &program, &plan).map(AnyPlan::Pipeline);
+            }
+            Plan::applied(&own_name, &program, &plan).map(AnyPlan::Plan)
         };
         interruptible(py, load)?.map_err(|problem| refuse(&problem))
     }
@@ -201,6 +210,20 @@ pub(crate) struct Asked {
     pub(crate) microbatches: Option<usize>,
 }
 
+/// A plan as Python gets it.
+#[derive(IntoPyObject)]
+enum AnyPlan {
+    Plan(Plan),
+    Pipeline(Pipeline),
+}
+
+/// How many stages are asked for.
+fn stage_count(text: &str) -> Result<StageCount, Problem> {
+    let count = text.parse::<usize>().ok().filter(|&count| count > 0).map(StageCount::Exactly);
+    let count = if text == "auto" { Some(StageCount::Any) } else { count };
+    count.ok_or_else(|| Problem::new(Code::Usage, "`stages` has to be a number of at least 1, or `auto`"))
+}
+
 /// Why there is no plan.
 pub(crate) enum Refused {
     Unplannable(Problem),
@@ -244,7 +267,7 @@ impl Asked {
         Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
     }
 
-    fn plan(&self, program: &Arc<Parsed>) -> Result<Plan, Refused> {
+    fn plan(&self, program: &Arc<Parsed>, count: Option<StageCount>) -> Result<AnyPlan, Refused> {
         let started = Instant::now();
         let all = Auto::default();
         let told = match &self.tactics {
@@ -265,7 +288,11 @@ impl Asked {
             told,
             mesh: self.mesh.as_ref(),
         };
-        let found = plan(&request).map_err(|refusal| match refusal {
+        let found = match count {
+            Some(count) => plan_stages(&request, count),
+            None => plan(&request),
+        };
+        let found = found.map_err(|refusal| match refusal {
             Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(Code::Unplannable, message)),
             Refusal::TooLarge(large) => {
                 let hint = "allow more `memory`, give more devices or a smaller batch, or leave `microbatches` open";
@@ -274,7 +301,11 @@ impl Asked {
                 )
             }
         })?;
-        Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
+        if let Runs::Stages { .. } = found.runs {
+            return Pipeline::found(self, program, found, started).map(AnyPlan::Pipeline);
+        }
+        let found = Plan::found(self, program, found, started.elapsed().as_secs_f64());
+        found.map(AnyPlan::Plan).map_err(Refused::Unplannable)
     }
 }
 
@@ -288,7 +319,11 @@ pub(crate) fn cluster_devices(cluster: &str) -> PyResult<(String, usize)> {
 /// A cluster by its name; what has lines is a TOML file.
 fn read_cluster(text: &str) -> Result<Cluster, Problem> {
     if !text.contains('\n') {
-        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem { code: Code::Cluster, message, hint });
+        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem {
+            code: Code::Cluster,
+            message,
+            hint,
+        });
     }
     parse_file(text).map_err(|ClusterError { span, message, hint }| in_text("cluster", text, span, message, hint))
 }

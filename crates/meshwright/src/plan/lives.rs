@@ -34,6 +34,8 @@ pub(super) struct Lives {
     pub(super) loop_end: usize,
     /// Of every class, what it decides about that lies on the host.
     held: Vec<Vec<What>>,
+    /// When the backward pass begins.
+    pub(super) middle: usize,
 }
 
 /// The values of one bundle.
@@ -98,6 +100,8 @@ impl Lives {
         let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
         let last_looped = bundles.list.iter().rfind(|bundle| is_looped(bundle)).and_then(|bundle| bundle.ops.last());
         let loop_end = last_looped.map_or(0, |&op| buffers.end(op));
+        let first_late = bundles.list.iter().find(|bundle| bundle.phase == Phase::Backward);
+        let middle = first_late.map_or(0, |bundle| buffers.start(bundle.ops[0]));
         let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
@@ -123,7 +127,7 @@ impl Lives {
             });
         }
         let held = vec![Vec::new(); classes.members.len()];
-        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end, held };
+        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end, middle, held };
         lives.add_arguments(ground, classes, graph, is_held);
         lives.add_sums(ground, time, classes, graph);
         lives
@@ -213,7 +217,8 @@ impl Lives {
 }
 
 impl Life {
-    fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
+    /// Tells the bytes of every value, and from when until when they are there.
+    pub(super) fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
         for stay in &self.always {
             add(stay.what.bytes(parts, choice), stay.start, stay.end);
         }

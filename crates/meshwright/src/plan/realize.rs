@@ -55,6 +55,7 @@ impl Chosen<'_> {
             again: self.again(program, buffers),
             splits: Vec::new(),
             held: Vec::new(),
+            staging: None,
         }
     }
 

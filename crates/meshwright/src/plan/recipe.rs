@@ -8,6 +8,7 @@ use super::bundle::source;
 use super::frames::batch;
 use super::time::MICROBATCHES;
 use crate::lower::{LocalProgram, Price, explain, lower_layout, measure};
+use crate::pipeline::{Pipelined, Staging, staged};
 use crate::program::{
     Anatomy, ArgumentClass, Group, Id, Op, OpId, Phase, Program, Recomputation, Type, ValueId, recompute,
 };
@@ -34,6 +35,8 @@ pub struct Recipe {
     /// The arguments that lie in the memory of the host, by number, in order: state that is copied to the device for
     /// its update, and back.
     pub held: Vec<usize>,
+    /// How the model is cut into stages, where it is. The mesh is then that of one stage.
+    pub staging: Option<Staging>,
 }
 
 /// How an op runs.
@@ -90,6 +93,31 @@ impl Recipe {
         let classes = layout.anatomy.classes.clone();
         drop(layout);
         Ok(Lowered { local, classes, rewritten })
+    }
+
+    /// What every stage runs, of a recipe that cuts the model into stages.
+    pub fn pipeline(&self, program: &Program, price: Price<'_>) -> Result<Pipelined, String> {
+        let mut pipelined = self.pipeline_on(&Layout::new(program, Mesh::default()), price)?;
+        let measures = pipelined.pipeline.measures();
+        pipelined.feedback = vec![Feedback { tactic: "plan".to_owned(), measures, notes: Vec::new() }];
+        Ok(pipelined)
+    }
+
+    /// The same for a program that lies on no mesh yet, without what it costs.
+    pub(super) fn pipeline_on(&self, base: &Layout<'_>, price: Price<'_>) -> Result<Pipelined, String> {
+        let Some(staging) = &self.staging else { return Err("there are no stages".to_owned()) };
+        let mesh = self.check(base.program, &base.anatomy)?;
+        let rewritten = self.rewrite(base);
+        let layout = self.lay_out(base, rewritten.as_ref(), mesh)?;
+        let starts = match &rewritten {
+            Some(rewritten) => staging.starts.iter().map(|&start| rewritten.first(start)).collect::<Result<_, _>>()?,
+            None => staging.starts.clone(),
+        };
+        let (pipeline, modules) = staged(&layout, &Staging { starts, ..staging.clone() }, price)?;
+        let anatomy = Arc::clone(&layout.anatomy);
+        drop(layout);
+        let program = rewritten.map_or_else(|| base.program.clone(), |rewritten| rewritten.program);
+        Ok(Pipelined { program, anatomy, pipeline, modules, feedback: Vec::new(), conflicts: Vec::new() })
     }
 
     /// The same as what tactics come to, with the reasons of all reshards.
@@ -214,6 +242,9 @@ impl Recipe {
 
     /// What is wrong with a recipe for a program, before anything is done with it. Gives the mesh with all axes.
     fn check(&self, program: &Program, anatomy: &Anatomy) -> Result<Mesh, String> {
+        if self.staging.is_some() && !self.splits.is_empty() {
+            return Err("stages and slices cannot be had at once".to_owned());
+        }
         if let Some(axis) = self.mesh.axes.iter().find(|axis| axis.temporal) {
             return Err(format!("axis `{}` is in time, devices lie along none of those", axis.name));
         }
@@ -355,6 +386,15 @@ pub(super) struct Rewritten {
     pub(super) program: Program,
     /// The op of the program planned that each op is.
     pub(super) origins: Vec<Option<OpId>>,
+}
+
+impl Rewritten {
+    /// The op of the forward pass that an op is now.
+    fn first(&self, op: OpId) -> Result<OpId, String> {
+        let is_it = |&&now: &&OpId| self.origins[now.index()] == Some(op);
+        let first = self.program.body().ops.iter().find(is_it);
+        first.copied().ok_or_else(|| format!("{op}, which begins a stage, is not there once something is made again"))
+    }
 }
 
 impl OpRecipe {

@@ -17,10 +17,11 @@ use super::sketch::{Frame, Ground, Outcome, Sketch};
 use super::space::{FIRST_EXPOSURE, Space};
 use super::work::Worker;
 use crate::cluster::Cluster;
-use crate::lower::{LocalProgram, Movement};
+use crate::lower::{LocalProgram, Measures, Movement, measure};
+use crate::pipeline::Pipeline;
 use crate::program::{ArgumentClass, Program};
 use crate::shard::{Layout, Mesh};
-use crate::simulate::{Engine, Runner, Timeline, movement_seconds};
+use crate::simulate::{Engine, Prepared, Runner, Timeline, movement_seconds};
 use crate::tactics::Freedom;
 
 /// What to plan for.
@@ -47,7 +48,7 @@ pub struct Plan {
     pub microbatches: usize,
     /// Everything that was decided, from which the local program follows.
     pub recipe: Recipe,
-    pub local: LocalProgram,
+    pub runs: Runs,
     /// What the arguments are for.
     pub classes: Vec<ArgumentClass>,
     pub timeline: Timeline,
@@ -67,9 +68,53 @@ pub struct Plan {
 impl Plan {
     /// What lies on the host for each device.
     pub fn held_bytes(&self) -> u64 {
-        let program = &self.local.program;
+        let Some(local) = self.runs.one() else { return 0 };
+        let program = &local.program;
         let bytes = |&argument: &usize| program.ty(program.body().arguments[argument]).bytes() as u64;
         self.recipe.held.iter().map(bytes).sum()
+    }
+}
+
+/// What devices run.
+#[derive(Clone, Debug)]
+pub enum Runs {
+    /// All the same.
+    One(Box<LocalProgram>),
+    /// Those of each stage the same. Of every chunk, the modules of its forward pass.
+    Stages { pipeline: Box<Pipeline>, modules: Vec<String> },
+}
+
+impl Runs {
+    /// What can be simulated.
+    pub fn prepared(&self, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
+        match self {
+            Runs::One(local) => Prepared::whole((**local).clone(), classes, engine),
+            Runs::Stages { pipeline, .. } => Prepared::new((**pipeline).clone(), classes, engine),
+        }
+    }
+
+    /// What it costs, at a first estimate.
+    pub fn measures(&self) -> Measures {
+        match self {
+            Runs::One(local) => measure(&local.program),
+            Runs::Stages { pipeline, .. } => pipeline.measures(),
+        }
+    }
+
+    /// The program that all devices run, where it is one.
+    pub fn one(&self) -> Option<&LocalProgram> {
+        match self {
+            Runs::One(local) => Some(local),
+            Runs::Stages { .. } => None,
+        }
+    }
+
+    /// Of every chunk, the modules of its forward pass; none where there are no stages.
+    pub fn modules(&self) -> &[String] {
+        match self {
+            Runs::One(_) => &[],
+            Runs::Stages { modules, .. } => modules,
+        }
     }
 }
 
@@ -95,7 +140,7 @@ pub struct TooLarge {
 }
 
 /// Seconds are told apart that differ by as much.
-const NANOSECOND: f64 = 1e-9;
+pub(super) const NANOSECOND: f64 = 1e-9;
 /// So many frames are lowered and simulated, unless none of them fits.
 const MOST_SIMULATED: usize = 4;
 /// So many at once: what comes of them tells which others are worth it.
@@ -182,7 +227,7 @@ impl<'r> Request<'r> {
     }
 
     fn runner(&self) -> Runner<'r> {
-        Runner { cluster: self.cluster, device: self.cluster.device(0), engine: self.engine }
+        Runner { cluster: self.cluster, device: self.cluster.slowest_device(), engine: self.engine }
     }
 
     fn fits(&self, outcome: &Outcome) -> bool {
@@ -456,7 +501,7 @@ pub(super) fn choose(request: &Request<'_>, searched: Searched<'_>) -> Result<Pl
         mesh: local.mesh.clone(),
         microbatches,
         recipe,
-        local,
+        runs: Runs::One(Box::new(local)),
         classes,
         timeline,
         peak_bytes,

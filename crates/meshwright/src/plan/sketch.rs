@@ -10,7 +10,9 @@ use super::costs::Costs;
 use super::fixed::{Fixed, Told};
 use super::frames::batch;
 use super::graph::Graph;
-use super::label::{Effort, Exposure, Label, Labelled, Prices, Task, all_choices, alternatives, label};
+use super::label::{
+    Effort, Exposure, Label, Labelled, Prices, Task, Worth, all_choices, alternatives, label, label_for,
+};
 use super::lives::Lives;
 use super::moves::{Axes, MOST_DIMS, Moves, SharedPrices};
 use super::parts::Parts;
@@ -221,7 +223,7 @@ impl<'g> Sketch<'g> {
         Sketch { ground, frame, axes, time, classes, graph, choices, lives, prices }
     }
 
-    fn parts(&self) -> Parts<'_> {
+    pub(super) fn parts(&self) -> Parts<'_> {
         Parts { program: self.ground.program, axes: &self.axes, time: &self.time }
     }
 
@@ -234,6 +236,12 @@ impl<'g> Sketch<'g> {
         effort: Effort,
     ) -> Option<Labelled> {
         self.with_task(exposure, |task, moves| label(task, moves, limit_bytes, before, effort))
+    }
+
+    /// The cheapest labels where memory costs so much, for each of several worths, and what moving values takes of
+    /// every flow and in all trips.
+    pub(super) fn label_for(&self, exposure: Exposure, worths: &[Worth]) -> Vec<(Labelled, Vec<f64>)> {
+        self.with_task(exposure, |task, moves| label_for(task, moves, worths))
     }
 
     /// What each class could do instead of what was chosen for it, under a limit.

@@ -68,6 +68,11 @@ impl<'g> Space<'g> {
         Ok(Space { ground, meshes, counts, times, cells, slices: OnceLock::new() })
     }
 
+    /// What is known of the program.
+    pub(super) fn ground(&self) -> &'g Ground<'g> {
+        self.ground
+    }
+
     /// A mesh with a number of microbatches, both ways to gather and reduce; none where it cannot be.
     pub(super) fn sketches(&self, mesh: usize, time: usize) -> &[Sketched<'g>] {
         let cell = self.cells[mesh * self.counts.len() + time].get_or_init(|| {

@@ -59,6 +59,7 @@ fn cost(layout: &Layout<'_>, ops: Vec<OpRecipe>, prices: &Prices, price: Price<'
         again: Vec::new(),
         splits: Vec::new(),
         held: Vec::new(),
+        staging: None,
     };
     recipe.partition(program, price).ok().map(|partitioned| prices.objective(&partitioned))
 }

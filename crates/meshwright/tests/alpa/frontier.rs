@@ -356,6 +356,7 @@ impl<'s, 'p> Search<'s, 'p> {
             again: Vec::new(),
             splits: Vec::new(),
             held: Vec::new(),
+            staging: None,
         }
     }
 }

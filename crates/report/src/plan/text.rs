@@ -116,8 +116,9 @@ impl Report<'_> {
     fn alternatives(&self, width: usize) -> String {
         let mut table = Table::new(&["what else fits", "microbatches", "a step", "at the peak"]);
         let row = |other: &Considered| {
+            let stages = if other.stages > 1 { format!("{} stages of ", other.stages) } else { String::new() };
             [
-                other.mesh.to_string(),
+                format!("{stages}{}", other.mesh),
                 count(other.microbatches),
                 duration(other.step_seconds),
                 size(other.peak_bytes as usize),
