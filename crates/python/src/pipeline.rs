@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use meshwright::codes::Code;
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Instruction, Pipeline as Staged, Pipelined, pipeline};
 use meshwright::program::Program;
@@ -187,7 +188,7 @@ impl Asked {
     /// of a few is taken.
     pub(crate) fn pipeline(&self, program: &Program) -> Result<Pipeline, Refused> {
         let tactics = self.tactics.as_deref().unwrap_or_default();
-        let unplannable = |message: &str| Refused::Unplannable(Problem::new(message));
+        let unplannable = |message: &str| Refused::Unplannable(Problem::new(Code::Unplannable, message));
         let stages = find_stages(tactics).ok_or_else(|| unplannable("no tactic has `stages`"))?;
         let mesh = self.stage_mesh(tactics, count(stages)).map_err(Refused::Unplannable)?;
         if let Some(axis) = mesh.axes.iter().find(|axis| axis.temporal) {
@@ -222,17 +223,18 @@ impl Asked {
         let devices = self.cluster.devices();
         let each = devices / stages.max(1);
         if each * stages != devices {
-            let problem = Problem::new(format!("{devices} devices are not {stages} stages of as many each"));
+            let problem =
+                Problem::new(Code::TooFewDevices, format!("{devices} devices are not {stages} stages of as many each"));
             return Err(problem.hint("say how many each has with `mesh`"));
         }
         let hint = "say what the mesh of one stage is, such as `mesh={\"data\": 2, \"model\": 2}`";
         let name = match names[..] {
             [] => "data",
             [name] => name,
-            _ => return Err(Problem::new("tactics name several axes, and there is no mesh").hint(hint)),
+            _ => return Err(Problem::new(Code::Mesh, "tactics name several axes, and there is no mesh").hint(hint)),
         };
         let axis = Axis { name: name.to_owned(), size: each, temporal: false };
-        Mesh::new(vec![axis]).map_err(|message| Problem::new(message).hint(hint))
+        Mesh::new(vec![axis]).map_err(|message| Problem::new(Code::Unplannable, message).hint(hint))
     }
 
     fn pipeline_in(
@@ -248,7 +250,7 @@ impl Asked {
         let refuse = |problem: Problem| Refused::Unplannable(problem);
         let mut axes = mesh.axes.clone();
         axes.push(Axis { name: MICROBATCHES.to_owned(), size: microbatches, temporal: true });
-        let mesh = Mesh::new(axes).map_err(|message| refuse(Problem::new(format!("mesh: {message}"))))?;
+        let mesh = Mesh::new(axes).map_err(|message| refuse(Problem::new(Code::Mesh, format!("mesh: {message}"))))?;
         // What comes first stays, so that devices cut the batch before time does.
         let mut tactics = tactics.to_vec();
         let cut = format!("[[tactic]]\naxis = \"{MICROBATCHES}\"\npreset = \"data\"\n");
@@ -260,9 +262,10 @@ impl Asked {
         let started = Instant::now();
         let stages = find_stages(tactics).map_or(1, count);
         let spare = check_devices(mesh.devices() * stages, &self.cluster);
-        let spare = spare.map_err(|(message, hint)| Refused::Unplannable(Problem::new(message).hint(hint)))?;
+        let spare = spare
+            .map_err(|(message, hint)| Refused::Unplannable(Problem::new(Code::Unplannable, message).hint(hint)))?;
         let found = pipeline(program, mesh, tactics, &estimate).map_err(|error| {
-            let problem = Problem::new(format!("{}: {}", error.tactic, error.message));
+            let problem = Problem::new(Code::Tactic, format!("{}: {}", error.tactic, error.message));
             Refused::Unplannable(Problem { hint: error.hint, ..problem })
         })?;
         self.simulated(found, spare, started)
@@ -279,7 +282,7 @@ impl Asked {
             let message =
                 format!("Does not fit: stage {stage} takes {} on a device, which has {}", size(peak), size(limit));
             let hint = "allow more `memory`, give more stages or devices, more `microbatches` or a smaller batch";
-            return Err(Refused::TooLarge(Problem::new(message).hint(hint)));
+            return Err(Refused::TooLarge(Problem::new(Code::DoesNotFit, message).hint(hint)));
         }
         let summary = Summary {
             name: self.name.clone(),

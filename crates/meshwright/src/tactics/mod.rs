@@ -8,8 +8,8 @@ mod remat;
 mod structure;
 
 pub use file::{FileError, parse, parse_with_spans};
-pub use partition::{Feedback, Partitioned, only_local, partition};
-pub(crate) use partition::{LaidOut, lay_out, lay_out_last, measure_all, rewrite};
+pub use partition::{Feedback, LaidOut, Partitioned, lay_out, only_local, partition, rewrite};
+pub(crate) use partition::{lay_out_last, measure_all};
 pub use pattern::Pattern;
 pub(crate) use presets::cut_batch;
 pub(crate) use remat::scope_groups;

@@ -1,6 +1,7 @@
 //! From the file of a plan to what it says about a model.
 
 use meshwright::cluster::{Cluster, parse_file};
+use meshwright::codes::Code;
 use meshwright::lower::Movement;
 use meshwright::plan::{Again, OpRecipe, Recipe, Split};
 use meshwright::program::{OpId, Program, ValueId};
@@ -33,11 +34,10 @@ impl AppliedPlan {
         let told = differences(&file.model, &file.arguments, program);
         if !told.is_empty() {
             let message = format!("`{name}` is a plan for another program: {}", told.join("; "));
-            return Err(
-                Problem::new(message).hint(format!("plan again, or give the model as it was: {}", given(&file)))
-            );
+            return Err(Problem::new(Code::OtherProgram, message)
+                .hint(format!("plan again, or give the model as it was: {}", given(&file))));
         }
-        let wrong = |reason: String| Problem::new(format!("cannot use the plan `{name}`: {reason}"));
+        let wrong = |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{name}`: {reason}"));
         let recipe = recipe(&file, program).map_err(wrong)?;
         let text = file.cluster.file.join("\n");
         let cluster = parse_file(&text).map_err(|error| wrong(format!("its cluster: {}", error.message)))?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use meshwright::codes::Code;
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
@@ -151,17 +152,19 @@ impl PlanFile {
         let fail = |error: &serde_json::Error| {
             let told = error.to_string();
             let reason = told.split(" at line ").next().unwrap_or(&told).to_owned();
-            Problem::new(format!("line {}, column {}: {reason}", error.line(), error.column()))
+            Problem::new(Code::PlanFile, format!("line {}, column {}: {reason}", error.line(), error.column()))
         };
         let value: serde_json::Value = serde_json::from_str(text).map_err(|error| fail(&error))?;
         match value.get("meshwright_plan").and_then(serde_json::Value::as_u64) {
             None => {
-                return Err(Problem::new("it has no version `meshwright_plan`, so it is no plan")
+                return Err(Problem::new(Code::PlanFile, "it has no version `meshwright_plan`, so it is no plan")
                     .hint("`meshwright plan MODEL --cluster CLUSTER -o FILE` writes plans"));
             }
             Some(version) if version > VERSION => {
                 let message = format!("it is of version {version}, and {VERSION} is the newest that is known here");
-                return Err(Problem::new(message).hint("use the meshwright that wrote it, or plan again"));
+                return Err(
+                    Problem::new(Code::PlanFile, message).hint("use the meshwright that wrote it, or plan again")
+                );
             }
             Some(_) => {}
         }
