@@ -32,6 +32,7 @@ mod record;
 mod remat;
 mod runner_up;
 mod search;
+mod short;
 mod sketch;
 mod slicer;
 mod space;

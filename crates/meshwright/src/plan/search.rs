@@ -13,8 +13,9 @@ use super::label::{Effort, Exposure, Labelled};
 use super::least::{UNLIMITED, least};
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
+use super::short::{hold, settle, slice, split_layers};
 use super::sketch::{Frame, Ground, Outcome, Sketch};
-use super::space::{FIRST_EXPOSURE, Space};
+use super::space::Space;
 use super::work::Worker;
 use crate::cluster::Cluster;
 use crate::lower::{LocalProgram, Measures, Movement, measure};
@@ -22,7 +23,6 @@ use crate::pipeline::Pipeline;
 use crate::program::{ArgumentClass, Program};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Engine, Prepared, Runner, Timeline, movement_seconds};
-use crate::tactics::Freedom;
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -142,11 +142,11 @@ pub struct TooLarge {
 /// Seconds are told apart that differ by as much.
 pub(super) const NANOSECOND: f64 = 1e-9;
 /// So many frames are lowered and simulated, unless none of them fits.
-const MOST_SIMULATED: usize = 4;
+pub(super) const MOST_SIMULATED: usize = 4;
 /// So many at once: what comes of them tells which others are worth it.
-const AT_ONCE: usize = 2;
+pub(super) const AT_ONCE: usize = 2;
 /// What is known to be as close to the best is not labelled with more effort.
-const MOST_GAP: f64 = 5e-3;
+pub(super) const MOST_GAP: f64 = 5e-3;
 /// So many frames are labelled with more effort before any is simulated.
 const MOST_DEEPENED: usize = 6;
 /// So often is a frame labelled and simulated with what was told before.
@@ -156,19 +156,11 @@ const MOST_WORSE: f64 = 1.06;
 /// The same where memory is short, so that labellings are further from what they come to.
 const MOST_WORSE_BOUND: f64 = 1.15;
 /// The same for labellings of frames that have been simulated, which know more.
-const MOST_WORSE_AGAIN: f64 = 1.03;
+pub(super) const MOST_WORSE_AGAIN: f64 = 1.03;
 /// The same for what labellings promise by what they differ in from a simulation.
 const MOST_WORSE_PROMISED: f64 = 1.015;
 /// What should be faster than what was simulated by less than this share is not worth another simulation.
-const LEAST_FASTER: f64 = 1e-3;
-/// Slices are tried where more memory could save more than this share of the time.
-const LEAST_GAIN: f64 = 0.03;
-/// State lies on the host where that should save more than this share of the time.
-const LEAST_GAIN_ON_HOST: f64 = 0.01;
-/// State is not worth it that takes less than this share of the memory.
-const LEAST_ON_HOST: f64 = 0.05;
-/// Into how many runs layers alike are split where memory is short.
-const RUNS: usize = 4;
+pub(super) const LEAST_FASTER: f64 = 1e-3;
 
 /// The fastest plan found that fits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
@@ -194,7 +186,7 @@ pub(super) struct Searched<'g> {
     pub(super) found: Vec<(Arc<Sketch<'g>>, Outcome)>,
     lower_bound_seconds: f64,
     /// The first reason for which something could not be lowered.
-    first_error: Option<String>,
+    pub(super) first_error: Option<String>,
 }
 
 impl Default for Searched<'_> {
@@ -226,16 +218,16 @@ impl<'r> Request<'r> {
         Ok(act(&space))
     }
 
-    fn runner(&self) -> Runner<'r> {
+    pub(super) fn runner(&self) -> Runner<'r> {
         Runner { cluster: self.cluster, device: self.cluster.slowest_device(), engine: self.engine }
     }
 
-    fn fits(&self, outcome: &Outcome) -> bool {
+    pub(super) fn fits(&self, outcome: &Outcome) -> bool {
         outcome.peak_bytes <= self.limit_bytes
     }
 
     /// The limit without what the engine takes besides the program.
-    fn own_limit_bytes(&self) -> u64 {
+    pub(super) fn own_limit_bytes(&self) -> u64 {
         let limit = self.limit_bytes.saturating_sub(self.engine.reserved_bytes as u64) as f64;
         (limit / (1.0 + self.engine.fragmentation)) as u64
     }
@@ -292,136 +284,15 @@ pub(super) fn smallest<'g>(request: &Request<'_>, space: &Space<'g>) -> Searched
 
 impl<'g> Searched<'g> {
     /// Notes that no plan takes less than products of candidates do.
-    fn bound(&mut self, candidates: &[Candidate<'_>]) {
+    pub(super) fn bound(&mut self, candidates: &[Candidate<'_>]) {
         let bounds = candidates.iter().map(|candidate| candidate.sketch.least_seconds());
         self.lower_bound_seconds = bounds.fold(self.lower_bound_seconds, f64::min);
     }
 
     /// The fastest of what fits.
-    fn best(&self, request: &Request<'_>) -> Option<&(Arc<Sketch<'g>>, Outcome)> {
+    pub(super) fn best(&self, request: &Request<'_>) -> Option<&(Arc<Sketch<'g>>, Outcome)> {
         let fitting = self.found.iter().filter(|(_, outcome)| request.fits(outcome));
         fitting.min_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds))
-    }
-}
-
-/// Where memory was short, layers of the best frame may do different things.
-fn split_layers<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
-    let Some((sketch, outcome)) = searched.best(request).filter(|(_, outcome)| outcome.labelled.is_bound) else {
-        return;
-    };
-    let limit_bytes = outcome.limit_bytes(request);
-    let (exposure, seconds) = (exposed(outcome), outcome.timeline.step_seconds);
-    match space.split(&sketch.frame, RUNS) {
-        Ok(sketch) => {
-            let labelled = sketch.label(limit_bytes, exposure, None, Effort::Much);
-            let candidate = labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled));
-            refine(request, candidate.into_iter().collect(), seconds, searched);
-        }
-        Err(reason) => _ = searched.first_error.get_or_insert(reason),
-    }
-}
-
-/// Where memory was short, what takes most at a time may run in slices: on the mesh of the best, or where nothing fits of
-/// the smallest, with as many microbatches or fewer. Slices save memory and nothing else, so that they are not tried
-/// where all the memory of the world would hardly help.
-fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
-    if request.told.is_some_and(|told| !told.auto.may(Freedom::Split)) {
-        return;
-    }
-    let smallest = || searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes);
-    let best = searched.best(request);
-    let seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
-    let labelled_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.labelled.seconds);
-    if !may_gain(space, labelled_seconds) {
-        return;
-    }
-    let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
-    let Some((sketch, outcome)) = start else { return };
-    let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
-    let itself =
-        Candidate::labelled(space.sliced(sketch), outcome.labelled.peak_bytes + room_bytes, outcome.labelled.clone());
-    let limit_bytes = request.own_limit_bytes();
-    let frames = if space.may_slice() { space.faster(&sketch.frame, labelled_seconds) } else { Vec::new() };
-    let fewer = in_parallel(frames, |sketch| {
-        let sketch = space.sliced(&sketch);
-        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
-        Some(Candidate::labelled(sketch, limit_bytes, labelled))
-    });
-    let mut fewer: Vec<Candidate<'g>> = fewer.into_iter().flatten().collect();
-    fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE_AGAIN));
-    fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    fewer.truncate(AT_ONCE - 1);
-    refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);
-}
-
-/// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.
-fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
-    let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > MOST_GAP;
-    let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
-    let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
-    let limit_bytes = labelled.limit_bytes;
-    let Some(again) = sketch.label(limit_bytes, labelled.exposure, Some(labelled), Effort::Much) else { return };
-    if again.seconds < labelled.seconds * (1.0 - LEAST_FASTER) {
-        let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again);
-        refine(request, vec![candidate], seconds, searched);
-        return;
-    }
-    let best = searched
-        .found
-        .iter_mut()
-        .find(|(_, outcome)| outcome.timeline.step_seconds == seconds && outcome.peak_bytes <= request.limit_bytes);
-    if let Some((_, outcome)) = best {
-        let bound = &mut outcome.labelled.lower_bound_seconds;
-        *bound = bound.max(again.lower_bound_seconds);
-    }
-}
-
-/// Whether more memory could be worth it for something that is labelled with so many seconds.
-fn may_gain(space: &Space<'_>, labelled_seconds: f64) -> bool {
-    labelled_seconds > space.free_seconds() * (1.0 + LEAST_GAIN)
-}
-
-/// Where memory was short, state may lie on the host: on the mesh of the best, or where nothing fits on any. What then has
-/// room on the device stays there.
-fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
-    if !space.may_hold() {
-        return;
-    }
-    let best = searched.best(request);
-    let (sketches, most_seconds) = match best {
-        Some((sketch, outcome)) => {
-            let seconds = outcome.labelled.seconds;
-            let is_much = outcome.state_bytes() as f64 >= LEAST_ON_HOST * request.limit_bytes as f64;
-            if !is_much || !outcome.labelled.is_bound || !may_gain(space, seconds) {
-                return;
-            }
-            let fewer = space.faster(&sketch.frame, seconds).into_iter();
-            let fewer = fewer.filter(|other| other.frame != sketch.frame);
-            ([Arc::clone(sketch)].into_iter().chain(fewer).collect(), seconds * (1.0 - LEAST_GAIN_ON_HOST))
-        }
-        None => (space.all().map(|sketched| Arc::clone(&sketched.sketch)).collect(), f64::INFINITY),
-    };
-    let step_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
-    let limit_bytes = request.own_limit_bytes();
-    let labelled = in_parallel(sketches, |sketch| {
-        let sketch = Arc::new(sketch.held());
-        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
-        Some(Candidate::labelled(sketch, limit_bytes, labelled))
-    });
-    let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();
-    candidates.retain(|candidate| candidate.seconds() < most_seconds && candidate.has_room_on_host(request));
-    candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    candidates.truncate(if best.is_some() { AT_ONCE } else { MOST_SIMULATED });
-    searched.bound(&candidates);
-    refine(request, candidates, step_seconds, searched);
-    let Some((sketch, outcome)) = searched.best(request).filter(|(sketch, _)| sketch.frame.is_held) else { return };
-    let room_bytes = (request.limit_bytes - outcome.peak_bytes) as f64 / (1.0 + request.engine.fragmentation);
-    match sketch.fill(outcome, room_bytes as u64, request.runner()) {
-        Ok(filled) => {
-            let sketch = Arc::clone(sketch);
-            searched.found.push((sketch, filled));
-        }
-        Err(reason) => _ = searched.first_error.get_or_insert(reason),
     }
 }
 
@@ -528,26 +399,18 @@ pub(super) fn refusal(request: &Request<'_>, searched: Searched<'_>) -> Refusal 
 }
 
 impl Outcome {
-    /// What a device has of state besides parameters.
-    fn state_bytes(&self) -> u64 {
-        let program = &self.local.program;
-        let arguments = program.body().arguments.iter().zip(&self.classes);
-        let state = arguments.filter(|(_, class)| **class == ArgumentClass::State);
-        state.map(|(&value, _)| program.ty(value).bytes() as u64).sum()
-    }
-
     /// The limit for labels with which what comes of them just fits, which it does already.
-    fn limit_bytes(&self, request: &Request<'_>) -> u64 {
+    pub(super) fn limit_bytes(&self, request: &Request<'_>) -> u64 {
         self.labelled.peak_bytes + (request.limit_bytes - self.peak_bytes)
     }
 }
 
 /// A frame that is labelled and simulated again and again.
 pub(super) struct Candidate<'g> {
-    sketch: Arc<Sketch<'g>>,
+    pub(super) sketch: Arc<Sketch<'g>>,
     limit_bytes: u64,
     /// What is to be simulated next.
-    next: Option<Labelled>,
+    pub(super) next: Option<Labelled>,
     /// Whether nothing was made yet of what the last simulation told.
     is_simulated: bool,
     outcomes: Vec<Outcome>,
@@ -560,14 +423,8 @@ impl<'g> Candidate<'g> {
         Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
     }
 
-    /// Whether the host has memory for the state that lies there.
-    fn has_room_on_host(&self, request: &Request<'_>) -> bool {
-        let memory_bytes = request.runner().device.host.memory_bytes as u64;
-        self.next.as_ref().is_some_and(|next| self.sketch.held_bytes(next) <= memory_bytes)
-    }
-
     /// What the labelling to be simulated next should take.
-    fn seconds(&self) -> f64 {
+    pub(super) fn seconds(&self) -> f64 {
         self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
     }
 
@@ -618,7 +475,7 @@ impl<'g> Candidate<'g> {
 
 /// Simulates candidates as often as something could come of it that is faster than what was found, and than so many
 /// seconds.
-fn refine<'g>(
+pub(super) fn refine<'g>(
     request: &Request<'_>,
     mut candidates: Vec<Candidate<'g>>,
     most_seconds: f64,
@@ -716,7 +573,7 @@ impl Progress<'_> {
 }
 
 /// What a simulation tells about how much of what could be hidden is not.
-fn exposed(outcome: &Outcome) -> Exposure {
+pub(super) fn exposed(outcome: &Outcome) -> Exposure {
     let Labelled { waiting_seconds, hideable_seconds, .. } = outcome.labelled;
     let exposed = outcome.timeline.stages[0].exposed_seconds - waiting_seconds;
     Exposure((exposed / hideable_seconds.max(1e-9)).clamp(0.05, 1.0))
