@@ -288,7 +288,11 @@ pub(crate) fn cluster_devices(cluster: &str) -> PyResult<(String, usize)> {
 /// A cluster by its name; what has lines is a TOML file.
 fn read_cluster(text: &str) -> Result<Cluster, Problem> {
     if !text.contains('\n') {
-        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem { code: Code::Cluster, message, hint });
+        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem {
+            code: Code::Cluster,
+            message,
+            hint,
+        });
     }
     parse_file(text).map_err(|ClusterError { span, message, hint }| in_text("cluster", text, span, message, hint))
 }
