@@ -112,11 +112,9 @@ fn plans_run_the_largest_values_in_slices() {
 #[test]
 fn plans_leave_state_on_the_host() {
     let small = "layers=2 hidden=64 heads=4 vocab=128 seq=8 batch=2";
-    for (cluster, microbatches) in [("1xa100-80g", Some(1)), ("4xa100-80g", Some(2))] {
-        let plans = plans("gpt2", small, cluster, &[0.6, 0.5], microbatches);
-        assert!(plans[0].recipe.held.is_empty(), "there is memory enough");
-        assert!(plans[1..].iter().any(|plan| !plan.recipe.held.is_empty()), "there is not");
-    }
+    let plans = plans("gpt2", small, "1xa100-80g", &[0.6, 0.5], Some(1));
+    assert!(plans[0].recipe.held.is_empty(), "there is memory enough");
+    assert!(plans[1..].iter().any(|plan| !plan.recipe.held.is_empty()), "there is not");
 }
 
 /// What makes a family small enough to be run.
@@ -149,14 +147,14 @@ fn plans_of_every_preset_compute_what_it_does() {
     let is_long = std::env::var_os("LONG").is_some();
     let mut families = Vec::new();
     for preset in PRESETS {
-        if families.contains(&preset.family) && !is_long {
+        // Whoever plans a step writes its loops out first, which this one has all its products in.
+        let is_loop = preset.family == Family::Decode;
+        if is_loop || families.contains(&preset.family) && !is_long {
             continue;
         }
         families.push(preset.family);
         let settings: Vec<String> = small_settings(preset).map(|(key, value)| format!("{key}={value}")).collect();
-        // What only computes forward keeps nothing that it could do without.
-        let shares: &[f64] = if preset.family == Family::Decode { &[] } else { &[0.7] };
-        check(preset.name, &settings.join(" "), "2x2xh100", shares, None);
+        check(preset.name, &settings.join(" "), "2x2xh100", &[0.7], None);
     }
 }
 

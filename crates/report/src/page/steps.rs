@@ -100,7 +100,8 @@ pub(super) fn of_tactics(
 pub(super) fn of_recipe(on: On<'_>, program: &Program, recipe: &Recipe) -> Vec<StepPart> {
     let runner = Runner { cluster: on.cluster, device: on.cluster.device(0), engine: on.engine };
     let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
-    let bare = Recipe { microbatches: 1, is_eager: false, again: Vec::new(), splits: Vec::new(), ..recipe.clone() };
+    let (again, splits, held) = (Vec::new(), Vec::new(), Vec::new());
+    let bare = Recipe { microbatches: 1, is_eager: false, again, splits, held, ..recipe.clone() };
     let whole = meshwright::shard::Sharding::whole;
     let arguments = program.body().arguments.iter().map(|&value| whole(program.shape(value).len())).collect();
     let nothing = Recipe { ops: Vec::new(), arguments, ..bare.clone() };
@@ -135,7 +136,12 @@ pub(super) fn of_recipe(on: On<'_>, program: &Program, recipe: &Recipe) -> Vec<S
     if !recipe.splits.is_empty() {
         let ops: usize = recipe.splits.iter().map(|split| split.ops.len()).sum();
         next.splits.clone_from(&recipe.splits);
-        stages.push(("slices", format!("{} run a slice at a time.", counted(ops, "operation")), next));
+        stages.push(("slices", format!("{} run a slice at a time.", counted(ops, "operation")), next.clone()));
+    }
+    if !recipe.held.is_empty() {
+        next.held.clone_from(&recipe.held);
+        let words = format!("{} of state lie on the host.", counted(recipe.held.len(), "argument"));
+        stages.push(("state on the host", words, next));
     }
     let anatomy = program.anatomy();
     let mut steps = Steps::new(on, program, &anatomy.classes);
