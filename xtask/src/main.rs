@@ -16,19 +16,22 @@ use std::{env, iter};
 use anyhow::{Result, bail};
 
 const USAGE: &str = "\
-Usage: cargo xtask test [--rust | --python]
+Usage: cargo xtask test [--rust | --python | --jax VERSION]
        cargo xtask bench [--profile]
-       cargo xtask bars [time | gap | osdp | grid | tests]
+       cargo xtask bars [time | gap | osdp | grid | tests | jax]
 
   test            build the command and run every test
   test --rust     only the tests in Rust
   test --python   only the tests in Python
+  test --jax 0.7  only the tests of the package, with another version of JAX and what goes with it,
+                  one of those in `python/versions`
   bench           time the importer beside jaxlib's parser, partitioning beside Shardy, the profiler
                   beside PyTorch, and the solver; measure profiles against XLA and PyTorch
   bench --profile only what concerns the profiler
   bars            what planning is held to: the time and memory that it takes, how far labellings are
                   from their bounds, plans beside one way to keep state and beside the grid that
-                  people choose from, and tests by brute force; with a name, that table alone";
+                  people choose from, tests by brute force, and steps of JAX beside one device, beside
+                  XLA and beside shardings by hand; with a name, that table alone";
 
 fn main() -> ExitCode {
     match run() {
@@ -49,6 +52,7 @@ fn run() -> Result<bool> {
         ["test"] => Ok(test::run(&test::Steps { rust: true, python: true })),
         ["test", "--rust"] => Ok(test::run(&test::Steps { rust: true, python: false })),
         ["test", "--python"] => Ok(test::run(&test::Steps { rust: false, python: true })),
+        ["test", "--jax", version] => Ok(test::run_with_jax(version)),
         ["bench"] => bench::run().map(|()| true),
         ["bench", "--profile"] => bench::profiler().map(|()| true),
         ["bars"] => bars::run(None),

@@ -20,7 +20,7 @@ pub use text::phase_name;
 pub use write::{Setting, plan_file};
 
 use meshwright::plan::Plan;
-use meshwright::program::{Op, Program, expand_batch_norm};
+use meshwright::program::{Op, Program, expand_batch_norm, expand_branches};
 use meshwright::simulate::{Engine, Prepared};
 
 use crate::place::place;
@@ -38,10 +38,11 @@ pub struct Report<'a> {
     pub planning_seconds: f64,
 }
 
-/// A program as it is planned: loops written out, since layers alike are found in the body.
+/// A program as it is planned: loops written out, since layers alike are found in the body, and so are conditionals and
+/// batch normalizations, since they cannot be cut as they are.
 pub fn planned_program(program: &Program) -> Result<Program, String> {
     let unrolled = program.unroll()?;
-    Ok(expand_batch_norm(&unrolled).into_owned())
+    Ok(expand_batch_norm(&expand_branches(&unrolled)).into_owned())
 }
 
 /// What a device runs by a plan, ready to be put in time.
