@@ -2,10 +2,10 @@
 
     compiled.py [MODEL ...]    runs all models or the named ones in all ways to plan them, and prints a table
 
-Columns are the bytes of a device by the plan and their share of what XLA says, the share of operations in products,
-(of convolutions the text of XLA does not tell padding, so that these differ),
-whether collectives are the same in kind, groups and bytes, and the largest difference from one device over five steps:
-of losses, of gradients, of parameters. The last line has the bars.
+Columns are the bytes of a device by the plan and their share of what XLA says, the share of operations in products
+(of convolutions the text of XLA does not tell padding, so that these differ), whether collectives are the same in kind,
+groups and bytes, and the largest difference from one device over five steps: of losses, of gradients, of parameters. The
+last line has the bars.
 """
 
 import os
