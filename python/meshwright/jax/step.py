@@ -41,18 +41,21 @@ class Wish:
     mesh: str | None = None
     tactics: str | None = None
     microbatches: int | None = None
+    # How many, or `auto`; what tactics ask for is told there.
+    stages: str | None = None
 
     def make_plan(self, captured: Captured) -> AnyPlan:
         has_stages = self.tactics is not None and _core.stage_count(self.tactics) is not None
-        make = captured.program.pipeline if has_stages else captured.program.plan
-        return make(
-            self.cluster,
-            memory=self.memory,
-            mesh=self.mesh,
-            tactics=self.tactics,
-            microbatches=self.microbatches,
-            engine=engine_of(captured.platform),
-        )
+        asked: dict[str, Any] = {
+            "memory": self.memory,
+            "mesh": self.mesh,
+            "tactics": self.tactics,
+            "microbatches": self.microbatches,
+            "engine": engine_of(captured.platform),
+        }
+        if has_stages:
+            return captured.program.pipeline(self.cluster, **asked)
+        return captured.program.plan(self.cluster, stages=self.stages, **asked)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,7 +283,7 @@ class Step:
         captured = self._agreed(lambda: capture(self.function, args, kwargs, platform_of(self._wish.cluster)))
         logger.info("captured `%s` in %.1f s", self.function.name, time.monotonic() - started)
         prepared = self._planned(captured, call, self._wish)
-        if self._wish.memory is not None and self._given_plan is None and isinstance(prepared.plan, _core.Plan):
+        if self._wish.memory is not None and self._given_plan is None:
             prepared = self._within_memory(prepared, call)
         self._prepared[_key(call)] = self._latest = prepared
         return prepared
@@ -313,6 +316,8 @@ class Step:
         be, the step is planned again, with as much less."""
         limit, largest = prepared.plan.memory_limit, 1.0
         for _ in range(MOST_PLANS):
+            if isinstance(prepared.plan, _core.Pipeline):
+                return prepared
             needed = program_bytes(prepared.program)
             if needed is None or needed <= limit:
                 return prepared
@@ -329,10 +334,10 @@ class Step:
         given = self._given_plan
         if given is None:
             return wish.make_plan(captured)
-        if isinstance(given, _core.Pipeline):
-            raise _core.Error("a plan with stages cannot be given\n\nhint: give the tactics that it was made of")
-        if isinstance(given, _core.Plan):
-            return captured.program.load(given.json, "plan", self._wish.cluster)
+        if isinstance(given, _core.Pipeline) and given.json is None:
+            raise _core.Error("stages that tactics asked for cannot be given\n\nhint: give the tactics")
+        if isinstance(given, (_core.Plan, _core.Pipeline)):
+            return captured.program.load(given.json or "", "plan", self._wish.cluster)
         return captured.program.load(Path(given).read_text(encoding="utf-8"), os.fspath(given), self._wish.cluster)
 
 
