@@ -1,19 +1,23 @@
 """What a call of a planned step costs beyond one of `jax.jit`: microseconds, in the same run, by the number of leaves.
 
-    XLA_FLAGS=--xla_force_host_platform_device_count=8 python python/benches/overhead.py
+    python python/benches/overhead.py
 
 Both run the same program on the same devices with the same shardings, and rounds of both alternate. What is timed is
 the work of the thread that calls, so that other load on the machine counts little; of what is computed there is next to
 nothing. The difference is the median of the differences of rounds.
 """
 
+import os
 import statistics
 import time
 
-import jax
-import numpy as np
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["JAX_PLATFORMS"] = "cpu"
 
-import meshwright as mw
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+
+import meshwright as mw  # noqa: E402
 
 LEAVES = (10, 50, 200, 1000)
 ROUNDS, CALLS = 30, 30

@@ -100,7 +100,8 @@ def written_collectives(module):
             groups = np.array(operation.attributes[attribute]).tolist()
             for operand, result in zip(operation.operands, operation.results):
                 bytes = max(carried_bytes(operand.type), carried_bytes(result.type))
-                found[Collective(kind, freeze(groups), bytes)] += 1
+                # Where there are no elements nothing is moved, and XLA leaves it out.
+                found.update({Collective(kind, freeze(groups), bytes): 1} if bytes else {})
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)

@@ -8,3 +8,7 @@ func.func @main(%cache: tensor<8x4xf32> loc("cache.k"), %row: tensor<1x4xf32> lo
 //> cache.k: State -> result 0
 //> row: Input
 //> at: Input
+//> stablehlo.constant Forward
+//> stablehlo.dynamic_update_slice Forward
+//> stablehlo.constant Forward
+//> stablehlo.reduce Forward

@@ -5,3 +5,5 @@ func.func @main(%a: tensor<4xf32> {tf.aliasing_output = 1 : i32} loc("a"), %b: t
 }
 //> a: Parameter -> result 1
 //> b: Input
+//> stablehlo.add Forward
+//> stablehlo.multiply Forward

@@ -9,3 +9,8 @@ func.func @main(%w: tensor<4xf32> loc("w"), %x: tensor<3xf32> loc("x"), %rate: t
 //> w: State -> result 0
 //> x: Input
 //> rate: Input
+//> stablehlo.constant Forward
+//> stablehlo.reduce Forward
+//> stablehlo.multiply Update
+//> stablehlo.broadcast_in_dim Update
+//> stablehlo.subtract Update

@@ -17,3 +17,14 @@ func.func @main(%w: tensor<4x4xf32> loc("params.w"), %m: tensor<4x4xf32> loc("op
 //> opt.v.w: State -> result 1
 //> opt.count: State -> result 3
 //> batch.x: Input
+//> stablehlo.dot_general Forward
+//> stablehlo.constant Forward
+//> stablehlo.reduce Forward
+//> stablehlo.transpose Backward
+//> stablehlo.add Update
+//> stablehlo.multiply Update
+//> stablehlo.add Update
+//> stablehlo.divide Update
+//> stablehlo.subtract Update
+//> stablehlo.constant Update
+//> stablehlo.add Update

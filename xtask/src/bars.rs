@@ -1,19 +1,19 @@
-//! `cargo xtask bars`: what planning is held to, a table for each bar.
+//! `cargo xtask bars`: what planning and the package are held to, a table for each bar.
 
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::bench::{example, output};
-use crate::root;
 use crate::test::cargo;
+use crate::{python, root, target};
 
 /// Prints a table. Gives whether everything that can fail went well.
 type Section = fn() -> Result<bool>;
 
 /// What can be asked for, in the order in which all of it is printed.
-const SECTIONS: [(&str, Section); 6] =
-    [("time", time), ("gap", gap), ("osdp", osdp), ("grid", grid), ("stages", stages), ("tests", tests)];
+const SECTIONS: [(&str, Section); 7] =
+    [("time", time), ("gap", gap), ("osdp", osdp), ("grid", grid), ("stages", stages), ("tests", tests), ("jax", jax)];
 
 /// Prints a section, or all of them. Gives whether everything that can fail went well.
 pub(crate) fn run(section: Option<&str>) -> Result<bool> {
@@ -112,6 +112,21 @@ fn tests() -> Result<bool> {
         let status = command.current_dir(root()).output().context("cannot start cargo")?.status;
         println!("{name:<44}{:>12}", if status.success() { "holds" } else { "FAILS" });
         succeeded &= status.success();
+    }
+    Ok(succeeded)
+}
+
+/// Steps of JAX on eight devices of a CPU: what a call costs beyond one of `jax.jit`, steps beside the same cut by hand,
+/// and what plans foretell beside what XLA compiles and what one device computes.
+fn jax() -> Result<bool> {
+    let environment = python::environment(&root().join("python/requirements.txt"))?;
+    let package = target()?.join("package");
+    python::install(&environment, root(), &package)?;
+    let mut succeeded = true;
+    for tool in ["overhead", "by_hand", "compiled"] {
+        let path = root().join("python/benches").join(tool).with_extension("py");
+        succeeded &= show(Command::new(&environment).arg(path).env("PYTHONPATH", &package))?;
+        println!();
     }
     Ok(succeeded)
 }

@@ -17,14 +17,16 @@ use std::{env, iter};
 use anyhow::{Result, bail};
 
 const USAGE: &str = "\
-Usage: cargo xtask test [--rust | --python | --web]
+Usage: cargo xtask test [--rust | --python | --web | --jax VERSION]
        cargo xtask web [--check]
        cargo xtask bench [--profile]
-       cargo xtask bars [time | gap | osdp | grid | tests]
+       cargo xtask bars [time | gap | osdp | grid | stages | tests | jax]
 
   test            build the command and run every test
   test --rust     only the tests in Rust
   test --python   only the tests in Python
+  test --jax 0.7  only the tests of the package, with another version of JAX and what goes with it,
+                  one of those in `python/versions`
   test --web      only those of the page, in a browser
   web             bundle the page that `--html` writes; with `--check`, only compare
   bench           time the importer beside jaxlib's parser, partitioning beside Shardy, the profiler
@@ -32,7 +34,8 @@ Usage: cargo xtask test [--rust | --python | --web]
   bench --profile only what concerns the profiler
   bars            what planning is held to: the time and memory that it takes, how far labellings are
                   from their bounds, plans beside one way to keep state and beside the grid that
-                  people choose from, and tests by brute force; with a name, that table alone";
+                  people choose from, tests by brute force, and steps of JAX beside one device, beside
+                  XLA and beside shardings by hand; with a name, that table alone";
 
 fn main() -> ExitCode {
     match run() {
@@ -56,6 +59,7 @@ fn run() -> Result<bool> {
         ["test", "--web"] => Ok(test::run(&test::Steps { rust: false, python: false, web: true })),
         ["web"] => web::bundle(false).map(|()| true),
         ["web", "--check"] => web::bundle(true).map(|()| true),
+        ["test", "--jax", version] => Ok(test::run_with_jax(version)),
         ["bench"] => bench::run().map(|()| true),
         ["bench", "--profile"] => bench::profiler().map(|()| true),
         ["bars"] => bars::run(None),

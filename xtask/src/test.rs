@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -34,14 +34,23 @@ pub(crate) fn run(steps: &Steps) -> bool {
     }
     if steps.python {
         summary.push(step("python", python_tests));
-        summary.push(step("package", package_tests));
+        summary.push(step("package", || package_tests(&root().join("python/requirements.txt"))));
         summary.push(step("torch", torch_tests));
     }
     println!("\n{summary}");
     summary.succeeded()
 }
 
-fn step(name: &'static str, work: fn() -> Result<Outcome>) -> Step {
+/// Tests the package with the JAX of an environment for that, and says how it went.
+pub(crate) fn run_with_jax(version: &str) -> bool {
+    let requirements = root().join("python/versions").join(format!("jax-{version}.txt"));
+    let mut summary = Summary::default();
+    summary.push(step("package", || package_tests(&requirements)));
+    println!("\n{summary}");
+    summary.succeeded()
+}
+
+fn step(name: &'static str, work: impl FnOnce() -> Result<Outcome>) -> Step {
     println!("\n== {name}");
     let start = Instant::now();
     let outcome = work().unwrap_or_else(|error| {
@@ -89,8 +98,8 @@ fn web_tests() -> Result<Outcome> {
 }
 
 /// Builds the package as its users do, and tests what they get.
-fn package_tests() -> Result<Outcome> {
-    let python = python::environment(&root().join("python/requirements.txt"))?;
+fn package_tests(requirements: &Path) -> Result<Outcome> {
+    let python = python::environment(requirements)?;
     let package = target()?.join("package");
     python::install(&python, root(), &package)?;
     let tests = root().join("python/tests/package");

@@ -29,7 +29,7 @@ use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Data, Options, evaluate, generate_arguments};
 use meshwright::lower::{estimate, lower_layout};
 use meshwright::pipeline::pipeline;
-use meshwright::program::{Program, expand_attention, expand_batch_norm};
+use meshwright::program::{Program, expand_attention, expand_batch_norm, expand_branches};
 use meshwright::shard::{Layout, Mesh, Sharding};
 use meshwright::tactics;
 
@@ -108,6 +108,7 @@ fn show_expanded(source: &str) -> Result<String, Failed> {
     let program = program(source)?;
     let program = expand_attention(&program);
     let program = expand_batch_norm(&program);
+    let program = expand_branches(&program);
     program.verify()?;
     if program.compact() != *program {
         return Err("values are not numbered in the order in which they are printed".into());
@@ -166,6 +167,9 @@ fn show_state(source: &str) -> Result<String, Failed> {
     for (index, class) in anatomy.classes.iter().enumerate() {
         let next = anatomy.next[index].map_or(String::new(), |result| format!(" -> result {result}"));
         writeln!(text, "{}: {class:?}{next}", program.arguments[index].name)?;
+    }
+    for &op in &program.body().ops {
+        writeln!(text, "{} {:?}", program.ops[op].op.name(), anatomy.phase(op))?;
     }
     Ok(text)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,11 @@ from jaxlib.mlir.dialects import stablehlo
 from meshwright import _core
 from meshwright.jax.capture import Captured
 from meshwright.jax.progress import Told
+
+# JAX has Shardy from 0.7 on unless it is asked for it before, and needs it to run manual computations.
+IS_BEFORE_SHARDY = jax.__version_info__ < (0, 7)
+if IS_BEFORE_SHARDY:
+    jax.config.update("jax_use_shardy_partitioner", True)
 
 # What keeps XLA from undoing what a plan says, by platform.
 COMPILER_OPTIONS: dict[str, dict[str, str]] = {
@@ -75,6 +81,15 @@ def make_running(
     return Running(arguments, results, is_one_process, call, _by_argument(tree, captured.arguments))
 
 
+def program_bytes(compiled: Any) -> int | None:
+    """What a device has in memory while it runs a program, where XLA says it."""
+    found = compiled.memory_analysis()
+    if found is None:
+        return None
+    outer = found.argument_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
+    return int(outer + found.temp_size_in_bytes)
+
+
 def _by_argument(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
     """Leaves in the arguments by number, and behind them in those by name, which is the order that JAX has them in."""
     args, kwargs = jax.tree.unflatten(tree, leaves)
@@ -130,5 +145,16 @@ def module_call(
 def _serialize(text: str) -> bytes:
     with mlir.make_ir_context():
         module = ir.Module.parse(text)
+        if IS_BEFORE_SHARDY:
+            return _serialize_for_itself(module)
         # The same process reads it again, so that the newest version will do. Shardy's operations stay as they are.
         return stablehlo.serialize_portable_artifact(module, stablehlo.get_current_version(), True)
+
+
+def _serialize_for_itself(module: ir.Module) -> bytes:
+    """Before 0.7, JAX reads Shardy's operations only in the form in which it writes them itself."""
+    from jaxlib import _jax
+
+    code = io.BytesIO()
+    module.operation.write_bytecode(code)
+    return _jax.mlir.serialize_portable_artifact(code.getvalue(), stablehlo.get_current_version())

@@ -89,7 +89,9 @@ class Staged:
 
     def compile(self, told: Callable[[int, int], None]) -> Program:
         """Compiles every piece once. Who has no devices of a stage has nothing to do for it."""
-        here = [number for number, row in enumerate(self.pipeline.pieces) if is_here(self.meshes[row[1]])]
+        # A piece that writes nothing has nothing to do.
+        pieces = enumerate(self.pipeline.pieces)
+        here = [number for number, (_, stage, _, writes) in pieces if writes and is_here(self.meshes[stage])]
         texts = [self.pipeline.piece_stablehlo(number) for number in here]
         donated = [tuple(donated_reads(self.pipeline, self.turns, number)) for number in here]
         keys = [(text, self.pipeline.pieces[number][1], given) for text, number, given in zip(texts, here, donated)]

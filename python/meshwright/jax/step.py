@@ -20,7 +20,7 @@ from meshwright.jax.cluster import engine_of, platform_of
 from meshwright.jax.place import place
 from meshwright.jax.processes import agree
 from meshwright.jax.progress import shown
-from meshwright.jax.run import Running, make_running
+from meshwright.jax.run import Running, make_running, program_bytes
 from meshwright.jax.stages import Staged
 
 logger = logging.getLogger("meshwright")
@@ -28,6 +28,8 @@ logger = logging.getLogger("meshwright")
 AnyPlan = Union[_core.Plan, _core.Pipeline]
 # Arguments by number and by name, without static ones, which are told apart.
 Call = tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]
+# How often a step is planned again because XLA takes more memory than its plan foretold.
+MOST_PLANS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,12 +279,20 @@ class Step:
         return dynamic, by_name, tuple(static)
 
     def _prepare(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
-        try:
-            captured, plan = self._plan(args, kwargs)
-        except Exception:
-            # The others wait for what this process says.
-            agree(None, self.devices)
-            raise
+        started = time.monotonic()
+        captured = self._agreed(lambda: capture(self.function, args, kwargs, platform_of(self._wish.cluster)))
+        logger.info("captured `%s` in %.1f s", self.function.name, time.monotonic() - started)
+        prepared = self._planned(captured, call, self._wish)
+        if self._wish.memory is not None and self._given_plan is None:
+            prepared = self._within_memory(prepared, call)
+        self._prepared[_key(call)] = self._latest = prepared
+        return prepared
+
+    def _planned(self, captured: Captured, call: Call, wish: Wish) -> Prepared:
+        started = time.monotonic()
+        with shown("planning"):
+            plan = self._agreed(lambda: self._make_plan(captured, wish))
+        logger.info("planned it in %.1f s", time.monotonic() - started)
         agree(plan, self.devices)
         leaves, tree = jax.tree.flatten(call[:2])
         options = self._compiler_options
@@ -291,28 +301,39 @@ class Step:
         else:
             running = make_running(tree, captured, plan, self.devices, options)
         shapes = tuple(map(_shape, leaves))
-        prepared = Prepared(captured, plan, running, tree, shapes, call[2], tuple(sorted(call[1])))
-        self._prepared[_key(call)] = self._latest = prepared
-        return prepared
+        return Prepared(captured, plan, running, tree, shapes, call[2], tuple(sorted(call[1])))
 
-    def _plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Captured, AnyPlan]:
-        started = time.monotonic()
-        captured = capture(self.function, args, kwargs, platform_of(self._wish.cluster))
-        captured_seconds = time.monotonic() - started
-        with shown("planning"):
-            plan = self._make_plan(captured)
-        logger.info(
-            "captured `%s` in %.1f s and planned it in %.1f s",
-            self.function.name,
-            captured_seconds,
-            time.monotonic() - started - captured_seconds,
+    def _agreed(self, work: Callable[[], Any]) -> Any:
+        """What comes of work that all processes do. One that fails tells the others, who wait for what it says."""
+        try:
+            return work()
+        except Exception:
+            agree(None, self.devices)
+            raise
+
+    def _within_memory(self, prepared: Prepared, call: Call) -> Prepared:
+        """XLA has the last word on what a limit allows: where it takes more than was foretold and more than there may
+        be, the step is planned again, with as much less."""
+        limit, largest = prepared.plan.memory_limit, 1.0
+        for _ in range(MOST_PLANS):
+            if isinstance(prepared.plan, _core.Pipeline):
+                return prepared
+            needed = program_bytes(prepared.program)
+            if needed is None or needed <= limit:
+                return prepared
+            logger.info("XLA takes %d bytes, the plan has %d, and there may be %d", needed, prepared.plan.peak_bytes, limit)
+            largest = max(largest, needed / prepared.plan.peak_bytes)
+            wish = dataclasses.replace(self._wish, memory=f"{int(limit / largest)}B")
+            prepared = self._planned(prepared.captured, call, wish)
+        raise _core.DoesNotFit(
+            f"Does not fit: XLA takes {needed:,} bytes on a device for the last of {MOST_PLANS} plans, and {limit:,} may be"
+            " used\n\nhint: allow that much `memory`"
         )
-        return captured, plan
 
-    def _make_plan(self, captured: Captured) -> AnyPlan:
+    def _make_plan(self, captured: Captured, wish: Wish) -> AnyPlan:
         given = self._given_plan
         if given is None:
-            return self._wish.make_plan(captured)
+            return wish.make_plan(captured)
         if isinstance(given, _core.Pipeline) and given.json is None:
             raise _core.Error("stages that tactics asked for cannot be given\n\nhint: give the tactics")
         if isinstance(given, (_core.Plan, _core.Pipeline)):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -182,6 +183,18 @@ def mlp_dropout() -> Case:
     return Case(train_step, state, batch, {"static_argnames": "train"})
 
 
+def mlp_accumulated() -> Case:
+    """Gradients are added up over two steps, and the update is in a branch."""
+    optimizer = optax.MultiSteps(optax.adam(1e-3, eps=EPSILON), every_k_schedule=2)
+
+    def loss(params, batch):
+        return jnp.mean((jnp.tanh(batch["x"] @ params["w1"]) @ params["w2"] - batch["y"]) ** 2)
+
+    params = {"w1": numbers(1, 64, 256) / 8, "w2": numbers(2, 256, 32) / 16}
+    batch = lambda seed: {"x": numbers(seed, 64, 64), "y": numbers(seed + 100, 64, 32)}
+    return Case(trained(loss, optimizer), started(params, optimizer), batch, {"donate_argnums": 0})
+
+
 class Perceptron(nn.Module):
     @nn.compact
     def __call__(self, x):
@@ -201,6 +214,10 @@ def linen() -> Case:
     return Case(trained(loss, optimizer), started(params, optimizer), batch, {"donate_argnums": 0})
 
 
+# Older versions of flax copy without being asked.
+COPIED = {"copy": True} if "copy" in inspect.signature(nnx.merge).parameters else {}
+
+
 class Network(nnx.Module):
     def __init__(self, rngs):
         # A bias before the norm would have no gradient but rounding.
@@ -218,7 +235,7 @@ def network() -> Case:
     structure, params, rest = nnx.split(Network(nnx.Rngs(0)), nnx.Param, ...)
 
     def loss(params, rest, batch):
-        model = nnx.merge(structure, params, rest, copy=True)
+        model = nnx.merge(structure, params, rest, **COPIED)
         value = jnp.mean((model(batch["x"]) - batch["y"]) ** 2)
         return value, nnx.split(model, nnx.Param, ...)[2]
 
@@ -234,4 +251,5 @@ def network() -> Case:
     return Case(train_step, state, batch, {"donate_argnums": 0})
 
 
-CASES = {case.__name__: case for case in (gpt, gpt_mixed, gpt_scan, linen, mlp, mlp_dropout, network)}
+STEPS = (gpt, gpt_mixed, gpt_scan, linen, mlp, mlp_accumulated, mlp_dropout, network)
+CASES = {case.__name__: case for case in STEPS}

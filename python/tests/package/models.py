@@ -121,10 +121,14 @@ def rotated(x):
     return jnp.concatenate([left * cosine - right * sine, left * sine + right * cosine], -1)
 
 
+# Older versions of flax take lists as they are.
+List = getattr(nnx, "List", list)
+
+
 class LlamaLayer(nnx.Module):
     def __init__(self, rngs):
         head, self.pairs = WIDTH // HEADS, HEADS // 2
-        self.norms = nnx.List([nnx.RMSNorm(WIDTH, rngs=rngs) for _ in range(2)])
+        self.norms = List([nnx.RMSNorm(WIDTH, rngs=rngs) for _ in range(2)])
         self.query = nnx.LinearGeneral(WIDTH, (HEADS, head), use_bias=False, rngs=rngs)
         self.key = nnx.LinearGeneral(WIDTH, (self.pairs, head), use_bias=False, rngs=rngs)
         self.value = nnx.LinearGeneral(WIDTH, (self.pairs, head), use_bias=False, rngs=rngs)
@@ -143,7 +147,7 @@ class LlamaLayer(nnx.Module):
 class Llama(nnx.Module):
     def __init__(self, rngs):
         self.embed = nnx.Embed(VOCABULARY, WIDTH, rngs=rngs)
-        self.layers = nnx.List([LlamaLayer(rngs) for _ in range(LAYERS)])
+        self.layers = List([LlamaLayer(rngs) for _ in range(LAYERS)])
         self.norm = nnx.RMSNorm(WIDTH, rngs=rngs)
         self.head = nnx.Linear(WIDTH, VOCABULARY, use_bias=False, rngs=rngs)
 

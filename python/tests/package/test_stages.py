@@ -3,13 +3,11 @@
 import functools
 import os
 
-import devices
 import jax
 import numpy as np
 import pytest
-from jax.interpreters import mlir
-from jaxlib.mlir import ir
 from staged_cases import CASES
+from ways import collectives
 
 import meshwright as mw
 
@@ -85,10 +83,8 @@ def test_stages_compute_the_same(row):
     assert step.plan.schedule == tactics[0].entries["schedule"]
     assert step.plan.microbatches == microbatches
     assert np.prod([size for _, size in step.plan.mesh], dtype=int) == np.prod(list(mesh.values()))
-    for piece, (name, *_) in enumerate(step.plan.pieces):
-        with mlir.make_ir_context():
-            written = devices.written_collectives(ir.Module.parse(step.plan.piece_stablehlo(piece)))
-        assert devices.compiled_collectives(step.compiled[name].as_text()) == written
+    written, compiled = collectives(step)
+    assert compiled == written
 
 
 @pytest.mark.parametrize("name, stages", PLANNED)
@@ -202,6 +198,25 @@ def scoped_step(params, batch):
 
     value, gradients = jax.value_and_grad(loss)(params)
     return jax.tree.map(lambda leaf, gradient: leaf - 0.1 * gradient, params, gradients), value
+
+
+def test_norms_of_gradients_may_be_given_back():
+    """What a step tells besides its loss does not hide where the backward pass begins."""
+
+    def told_step(params, batch):
+        def loss(params):
+            x = batch
+            for layer in params:
+                x = x + jax.numpy.tanh(x @ layer)
+            return (x**2).mean()
+
+        value, gradients = jax.value_and_grad(loss)(params)
+        norm = jax.numpy.sqrt(sum((gradient**2).sum() for gradient in gradients))
+        params = [leaf - 0.1 * gradient for leaf, gradient in zip(params, gradients)]
+        return params, {"loss": value, "norm": norm, "norms": [(leaf**2).sum() for leaf in gradients]}
+
+    step = mw.jax.parallelize(told_step, tactics=[mw.stages(2), DATA], microbatches=2, compiler_options=QUICK)
+    assert mw.jax.check(step, [np.eye(16, dtype=np.float32)] * 4, np.ones((8, 16), np.float32))
 
 
 def test_stages_are_what_scopes_say():

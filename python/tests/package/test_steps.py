@@ -2,13 +2,11 @@
 
 import functools
 
-import devices
 import jax
 import numpy as np
 import pytest
 from cases import CASES
-from jaxlib.mlir import ir
-from jax.interpreters import mlir
+from ways import collectives
 
 import meshwright as mw
 
@@ -80,9 +78,7 @@ def distance(found, right):
 
 def compare_collectives(step):
     """What XLA compiled has the collectives that the plan wrote, each of the same kind, groups and bytes."""
-    with mlir.make_ir_context():
-        written = devices.written_collectives(ir.Module.parse(step.plan.stablehlo))
-    compiled = devices.compiled_collectives(step.compiled.as_text())
+    written, compiled = collectives(step)
     assert compiled == written
     return sum(written.values())
 

@@ -43,8 +43,7 @@ impl Binding {
         let mut by_class = ByClass::default();
         let mut largest: Vec<Held> = Vec::new();
         for buffer in &peak.buffers {
-            // Results take the place of arguments, or are the caller's.
-            let Some(class) = class_of(&profile, &outcome.classes, buffer) else { continue };
+            let class = class_of(&profile, &outcome.classes, buffer);
             by_class[class as usize] += buffer.bytes;
             let (name, bytes) = (name_of(&profile, buffer), buffer.bytes as u64);
             match largest.iter_mut().find(|held| held.name == name && held.class == class) {
@@ -70,20 +69,19 @@ impl Binding {
 }
 
 /// What a buffer is for, as simulations count it.
-fn class_of(profile: &Profile<'_>, arguments: &[ArgumentClass], buffer: &Buffer) -> Option<Class> {
+fn class_of(profile: &Profile<'_>, arguments: &[ArgumentClass], buffer: &Buffer) -> Class {
     match buffer.holds {
-        Holds::Argument(argument) => Some(match arguments.get(argument) {
+        Holds::Argument(argument) => match arguments.get(argument) {
             Some(ArgumentClass::Parameter) => Class::Weights,
             Some(ArgumentClass::State) => Class::Optimizer,
             Some(ArgumentClass::Input) | None => Class::Inputs,
-        }),
-        Holds::Result(_) => None,
-        Holds::Made(op) => Some(match carried(profile, op) {
+        },
+        Holds::Made(op) => match carried(profile, op) {
             Some(Carried::Sums) => Class::Gradients,
             Some(Carried::Stacks) => Class::Activations,
             None => buffer.class,
-        }),
-        Holds::Scratch(_) | Holds::Copy(_) | Holds::Guest(_) => Some(buffer.class),
+        },
+        Holds::Copy(_) | Holds::Guest(_) | Holds::Result(_) | Holds::Scratch(_) => buffer.class,
     }
 }
 

@@ -51,10 +51,13 @@ impl<'a, 'p> Scene<'a, 'p> {
     pub(super) fn choices(&mut self, moves: &mut Moves<'_>, bundle: &Bundle) -> Vec<Choice> {
         let mut cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
         if let Some(fixed) = self.fixed {
+            let mut decided = self.decided(bundle, fixed);
+            for cuts in cuts.iter_mut().chain([&mut decided]) {
+                bundle.ops.iter().zip(cuts).for_each(|(&op, cut)| fixed.store(self.parts.axes, op, cut));
+            }
             let allows =
                 |cuts: &Vec<Cut>| bundle.ops.iter().zip(cuts).all(|(&op, cut)| fixed.allows(self.parts.axes, op, cut));
             cuts.retain(allows);
-            let decided = self.decided(bundle, fixed);
             let is_allowed = cuts.is_empty() || allows(&decided);
             if is_allowed
                 && !cuts
@@ -115,7 +118,7 @@ impl<'a, 'p> Scene<'a, 'p> {
     /// A bundle as it was decided before.
     fn decided(&self, bundle: &Bundle, fixed: &Fixed<'_>) -> Vec<Cut> {
         let cut = |&op: &OpId| {
-            let layout = fixed.layout();
+            let layout = fixed.layout(op);
             let lies = |value: &ValueId| layout.sharding(*value).finished();
             let results = self.layout.program.ops[op].results.iter().map(lies).collect();
             self.cut(op, layout.strategy(op).clone(), (!bundle.is_heavy).then_some(results))

@@ -8,7 +8,7 @@ use super::bundle::source;
 use super::choices::Cut;
 use super::moves::{Axes, Place};
 use super::time::Time;
-use crate::program::{ArgumentClass, Id, OpId, Phase, ValueId};
+use crate::program::{ArgumentClass, Id, OpId, Phase, ValueId, is_heavy};
 use crate::shard::{Layout, Mesh, Piece, PieceSet, Pieces, Sharding};
 use crate::tactics::{Action, Auto, Freedom, Preset, Tactic, act, apply};
 
@@ -51,6 +51,8 @@ pub(super) struct Fixed<'p> {
     used: Layout<'p>,
     /// The same where they are stored as said.
     stored: Layout<'p>,
+    /// The same with what follows from how they are stored.
+    followed: Layout<'p>,
     /// Pieces that are left to planning.
     free: PieceSet,
     /// What follows from cutting the batch, where planning may cut nothing else of products.
@@ -75,6 +77,8 @@ impl<'p> Fixed<'p> {
         for (tactic, action) in about_state {
             act(&mut stored, tactic, action).map_err(|(message, _)| message)?;
         }
+        let mut followed = stored.clone();
+        followed.propagate();
         let is_cut_in_time = |piece: &Piece| mesh.is_temporal(*piece);
         let mut strategies = used.ops().iter().map(|&op| used.strategy(op));
         if strategies.any(|strategy| strategy.factors.iter().flatten().any(is_cut_in_time)) {
@@ -98,12 +102,23 @@ impl<'p> Fixed<'p> {
                 argument_of[source(base.program, body.results[result]).index()] = Some(argument);
             }
         }
-        Ok(Fixed { stored, used, free, batch, may_cut_state: may(Freedom::State), argument_of })
+        Ok(Fixed { stored, followed, used, free, batch, may_cut_state: may(Freedom::State), argument_of })
     }
 
-    /// What is decided about ops, and nothing else.
-    pub(super) fn layout(&self) -> &Layout<'p> {
-        &self.used
+    /// Where it stands what is decided about an op, and nothing else.
+    pub(super) fn layout(&self, op: OpId) -> &Layout<'p> {
+        if self.follows_state(op) { &self.followed } else { &self.used }
+    }
+
+    /// Whether an op is cut as state is stored, where planning may cut nothing else: the ops of the update, and on the
+    /// way to it and from it, such as casts of weights and transposes of gradients, those that the batch does not go
+    /// through.
+    fn follows_state(&self, op: OpId) -> bool {
+        let is_apart = |batch: &Time| {
+            let is_update = self.used.anatomy.phase(op) == Phase::Update;
+            is_update || !is_heavy(&self.used.program.ops[op].op) && batch.trips(op) == 1
+        };
+        self.batch.as_ref().is_some_and(is_apart)
     }
 
     /// Keeps pieces off the values of a layout that they are kept off here.
@@ -120,25 +135,41 @@ impl<'p> Fixed<'p> {
         self.argument_of[value.index()].is_some()
     }
 
+    /// Has next values lie as their arguments are stored, as far as that was said, however they are made.
+    pub(super) fn store(&self, axes: &Axes, op: OpId, cut: &mut Cut) {
+        for (&value, lies) in self.used.program.ops[op].results.iter().zip(&mut cut.lies) {
+            let Some(argument) = self.argument_of[value.index()] else { continue };
+            for (axis, pieces) in axes.pieces.iter().enumerate() {
+                let dims = &self.stored.sharding(argument).dims;
+                match dims.iter().position(|cut| cut.contains(&pieces[0])) {
+                    Some(dim) => *lies = lies.with(axis, dim as u32 + 1),
+                    None if !self.stored.may_ever_cut(argument, pieces[0]) => *lies = lies.with(axis, 0),
+                    None => {}
+                }
+            }
+        }
+    }
+
     /// How a value has to lie, as far as it was said.
-    fn lies(&self, value: ValueId) -> &Sharding {
+    fn lies(&self, op: OpId, value: ValueId) -> &Sharding {
         match self.argument_of[value.index()] {
             Some(argument) => self.stored.sharding(argument),
-            None => self.used.sharding(value),
+            None => self.layout(op).sharding(value),
         }
     }
 
     /// Whether a way to cut an op keeps what is decided, and adds only what is left.
     pub(super) fn allows(&self, axes: &Axes, op: OpId, cut: &Cut) -> bool {
         let is_update = self.used.anatomy.phase(op) == Phase::Update;
-        let (layout, operation) = (&self.used, &self.used.program.ops[op]);
+        let follows_state = self.follows_state(op);
+        let (layout, operation) = (self.layout(op), &self.used.program.ops[op]);
         for (axis, pieces) in axes.pieces.iter().enumerate() {
             let piece = pieces[0];
             let cuts = |factors: &[Pieces]| factors.iter().position(|cut| cut.contains(&piece));
             let (before, after) = (cuts(&layout.strategy(op).factors), cuts(&cut.strategy.factors));
             let is_batch = |factor: usize| {
                 let follows = |batch: &Time| batch.factor_trips(op, factor) > 1;
-                self.batch.as_ref().is_none_or(follows) || is_update && self.may_cut_state
+                self.batch.as_ref().is_none_or(follows) || follows_state && self.may_cut_state
             };
             let may_add = self.free.contains(piece) && !layout.is_blocked(op, PieceSet::of(pieces));
             let is_kept = match (before, after) {
@@ -150,11 +181,12 @@ impl<'p> Fixed<'p> {
                 return false;
             }
             for (&value, lies) in operation.results.iter().zip(&cut.lies) {
-                let dims = &self.lies(value).dims;
+                let dims = &self.lies(op, value).dims;
+                let stored = self.argument_of[value.index()].unwrap_or(value);
                 let before = dims.iter().position(|cut| cut.contains(&piece)).map(|dim| dim as u32 + 1);
                 let is_cut = (1..=dims.len() as u32).contains(&lies.spot(axis));
                 if before.is_some_and(|before| before != lies.spot(axis))
-                    || is_cut && before.is_none() && !layout.may_ever_cut(value, piece)
+                    || is_cut && before.is_none() && !self.stored.may_ever_cut(stored, piece)
                 {
                     return false;
                 }
@@ -185,11 +217,11 @@ impl<'p> Fixed<'p> {
 
     /// Equal for ops about which the same was decided.
     pub(super) fn sign(&self, op: OpId, hasher: &mut FxHasher) {
-        let (layout, operation) = (&self.used, &self.used.program.ops[op]);
+        let (layout, operation) = (self.layout(op), &self.used.program.ops[op]);
         layout.strategy(op).factors.hash(hasher);
         for &value in operation.operands.iter().chain(&operation.results) {
             layout.sharding(value).dims.hash(hasher);
-            self.lies(value).dims.hash(hasher);
+            self.lies(op, value).dims.hash(hasher);
             let blocked = layout.mesh.all_pieces().filter(|&piece| !layout.may_ever_cut(value, piece));
             blocked.for_each(|piece| piece.hash(hasher));
         }

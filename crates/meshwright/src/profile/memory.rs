@@ -161,6 +161,17 @@ impl Memory {
         timeline.into_iter().max_by_key(|classes| classes.iter().sum::<usize>()).unwrap_or_default()
     }
 
+    /// Bytes of results that take the place of no argument, by class. They are there for all of a step. Numbers such as a
+    /// loss do not count.
+    pub fn result_classes(&self) -> ByClass {
+        let mut classes = ByClass::default();
+        let results = self.buffers.iter().filter(|buffer| matches!(buffer.holds, Holds::Result(_)));
+        results
+            .filter(|buffer| buffer.bytes > NUMBER_BYTES)
+            .for_each(|buffer| classes[buffer.class as usize] += buffer.bytes);
+        classes
+    }
+
     /// The most bytes besides arguments until the backward pass is over: activations, gradients, scratch.
     pub fn forward_backward_bytes(&self) -> usize {
         largest(&self.over_time(is_no_argument), |step| step < self.update_start())
@@ -193,6 +204,9 @@ fn largest(timeline: &[ByClass], counts: impl Fn(usize) -> bool) -> usize {
 }
 
 /// Buffers of arguments and of results that overwrite none, for all of a step.
+/// The largest single number.
+const NUMBER_BYTES: usize = 8;
+
 pub(super) fn outer_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
     let mut buffers = argument_buffers(program, anatomy, steps);
     let on_host = program.on_host();

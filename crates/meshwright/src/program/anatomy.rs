@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::recomputed::{Given, recomputed};
-use super::{ArgumentClass, Definition, Id, Op, OpId, Program, RegionId, ValueId};
+use super::{ArgumentClass, Definition, Id, Op, OpId, Program, RegionId, ValueId, is_heavy};
 
 /// What arguments, results and ops are for.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub enum Phase {
 }
 
 impl Program {
-    /// A loss is a scalar result that is no argument's next value.
+    /// A loss is a scalar result that is no argument's next value and needs no gradient.
     pub fn anatomy(&self) -> Anatomy {
         let next = self.state_pairs();
         let classes = self.argument_classes(&next);
@@ -127,14 +127,39 @@ fn follow_origins(program: &Program, region: RegionId, origins: &mut [Option<usi
     }
 }
 
+/// The results that the backward pass may start from. Steps give back other numbers besides: norms of gradients, say.
 fn losses(program: &Program, next: &[Option<usize>]) -> Vec<ValueId> {
     let mut is_state = vec![false; program.results.len()];
     next.iter().flatten().for_each(|&result| is_state[result] = true);
-    let is_loss = |&(index, &value): &(usize, &ValueId)| {
+    let is_number = |&(index, &value): &(usize, &ValueId)| {
         let ty = program.ty(value);
         !is_state[index] && ty.rank() == 0 && ty.dtype.is_float()
     };
-    program.body().results.iter().enumerate().filter(is_loss).map(|(_, &value)| value).collect()
+    let numbers = program.body().results.iter().enumerate().filter(is_number).map(|(_, &value)| value);
+    let mut numbers: Vec<(ValueId, Dependencies)> =
+        numbers.map(|value| (value, Dependencies::of(program, &[value]))).collect();
+    if numbers.len() > 1 {
+        // Where a loss is itself made of gradients, such as one on forces, no scope tells it from their norms.
+        retain_if_any(&mut numbers, |(_, needs)| !needs.ops_of(program).any(|op| is_transposed(program, op)));
+        let states: Vec<ValueId> = next.iter().flatten().map(|&result| program.body().results[result]).collect();
+        let products: Vec<OpId> =
+            Dependencies::of(program, &states).ops_of(program).filter(|&op| is_heavy(&program.ops[op].op)).collect();
+        // What needs all products that the next state does needs all gradients.
+        retain_if_any(&mut numbers, |(_, needs)| products.iter().any(|op| !needs.ops[op.index()]));
+    }
+    numbers.into_iter().map(|(value, _)| value).collect()
+}
+
+/// Keeps what is wanted, or everything where nothing is.
+fn retain_if_any<T>(list: &mut Vec<T>, is_wanted: impl Fn(&T) -> bool) {
+    if list.iter().any(&is_wanted) {
+        list.retain(is_wanted);
+    }
+}
+
+/// Whether an op was made by differentiation in reverse, by its scope.
+fn is_transposed(program: &Program, op: OpId) -> bool {
+    program.locations[program.ops[op].location].scope.contains("transpose(")
 }
 
 /// Everything that some values depend on.
@@ -150,6 +175,10 @@ impl Dependencies {
         found.need(targets);
         found.mark(program, program.body);
         found
+    }
+
+    fn ops_of(&self, program: &Program) -> impl Iterator<Item = OpId> {
+        program.ops.ids().filter(|op| self.ops[op.index()])
     }
 
     fn need(&mut self, values: &[ValueId]) {

@@ -27,7 +27,7 @@ mod verify;
 pub use anatomy::{Anatomy, Phase};
 pub use builder::{Builder, OuterRegion};
 pub use copy::{Copier, CopyRegion};
-pub use expand::{expand_attention, expand_batch_norm};
+pub use expand::{expand_attention, expand_batch_norm, expand_branches};
 pub use host::MemoryKind;
 pub use id::{Id, LocationId, OpId, RegionId, Table, ValueId};
 pub use infer::{Types, infer};

@@ -39,8 +39,10 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
             let on_host = program.on_host();
             let bytes = |result: &ValueId| device_bytes(program, &on_host, *result);
             let left: Vec<usize> = program.body().results.iter().map(bytes).collect();
-            let temporaries = memory(program, model).temporary_classes();
+            let memory = memory(program, model);
+            let mut temporaries = memory.temporary_classes();
             if pipeline.pieces.len() == 1 {
+                temporaries.iter_mut().zip(memory.result_classes()).for_each(|(bytes, result)| *bytes += result);
                 return PieceMemory { temporaries, left };
             }
             // A compiler counts results apart from what it needs on the way to them.
@@ -87,7 +89,8 @@ pub(super) struct LiveBytes {
 }
 
 impl LiveBytes {
-    /// Arguments are there from the start, and results take the place of arguments.
+    /// Arguments are there from the start, and results take the place of arguments; those of a whole step that do not are
+    /// counted with what it needs on the way to them.
     pub(super) fn new(prepared: &Prepared, engine: &Engine, stage: usize) -> LiveBytes {
         let pipeline = &prepared.pipeline;
         let of_argument = |argument: usize| match prepared.classes.get(argument) {

@@ -25,7 +25,7 @@ pub use write::{Setting, plan_file};
 use meshwright::codes::Code;
 use meshwright::lower::Movement;
 use meshwright::plan::Plan;
-use meshwright::program::{Op, Program, expand_batch_norm};
+use meshwright::program::{Op, Program, expand_batch_norm, expand_branches};
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, Runner, movement_seconds};
 use meshwright::tactics::Partitioned;
@@ -56,10 +56,11 @@ impl Report<'_> {
     }
 }
 
-/// A program as it is planned: loops written out, since layers alike are found in the body.
+/// A program as it is planned: loops written out, since layers alike are found in the body, and so are conditionals and
+/// batch normalizations, since they cannot be cut as they are.
 pub fn planned_program(program: &Program) -> Result<Program, String> {
     let unrolled = program.unroll()?;
-    Ok(expand_batch_norm(&unrolled).into_owned())
+    Ok(expand_batch_norm(&expand_branches(&unrolled)).into_owned())
 }
 
 /// What a device runs by a plan, ready to be put in time.

@@ -2,6 +2,9 @@
 
 mod attention;
 mod batch_norm;
+mod branches;
+
+pub use branches::expand_branches;
 
 use std::borrow::Cow;
 
