@@ -52,8 +52,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn found(asked: &Asked, program: &Arc<Program>, found: Found, seconds: f64) -> Result<Plan, Problem> {
-        let step = step(program, &found, asked.engine);
+    pub(crate) fn found(asked: &Asked, program: &Arc<Program>, found: &Found, seconds: f64) -> Result<Plan, Problem> {
+        let step = step(program, found, asked.engine);
         let simulation = Simulation::new(&step, &asked.cluster, asked.engine);
         let setting = Setting {
             model: &asked.name,
@@ -63,11 +63,11 @@ impl Plan {
             engine: asked.engine.name,
             memory_limit: asked.limit_bytes,
         };
-        let json = plan_file(&setting, &found, simulation.mfu).to_text().map_err(Problem::of(Code::PlanFile))?;
+        let json = plan_file(&setting, found, simulation.mfu).to_text().map_err(Problem::of(Code::PlanFile))?;
         let simulated =
             Summary { name: asked.name.clone(), step: &step, simulation: &simulation, notes: Vec::new(), seconds };
         let limit_bytes = asked.limit_bytes;
-        let report = Report { program, plan: &found, simulated, limit_bytes, planning_seconds: seconds };
+        let report = Report { program, plan: found, simulated, limit_bytes, planning_seconds: seconds };
         let summary = report.to_text(WIDTH);
         let Some(local) = found.runs.one().cloned() else {
             return Err(Problem::new(Code::Unplannable, "a plan in stages is no single program"));

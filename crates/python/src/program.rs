@@ -304,7 +304,7 @@ impl Asked {
         if let Runs::Stages { .. } = found.runs {
             return Pipeline::found(self, program, found, started).map(AnyPlan::Pipeline);
         }
-        let found = Plan::found(self, program, found, started.elapsed().as_secs_f64());
+        let found = Plan::found(self, program, &found, started.elapsed().as_secs_f64());
         found.map(AnyPlan::Plan).map_err(Refused::Unplannable)
     }
 }

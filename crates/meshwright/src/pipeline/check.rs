@@ -1,6 +1,6 @@
 //! Whether the instructions of all stages run to their end and make what they should.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{Instruction, Pipeline, Role};
 
@@ -8,12 +8,7 @@ use super::{Instruction, Pipeline, Role};
 /// what is used that is not there.
 pub fn check(pipeline: &Pipeline) -> Result<(), String> {
     check_types(pipeline)?;
-    let mut checker = Checker {
-        pipeline,
-        there: vec![BTreeSet::new(); pipeline.stages.len()],
-        made: vec![BTreeSet::new(); pipeline.stages.len()],
-        channels: BTreeMap::new(),
-    };
+    let mut checker = Checker::new(pipeline);
     checker.fill_arguments();
     let mut next = vec![0; pipeline.stages.len()];
     loop {
@@ -46,20 +41,46 @@ type Slot = (usize, Option<usize>);
 
 struct Checker<'p> {
     pipeline: &'p Pipeline,
-    /// Of every stage, what is in memory.
-    there: Vec<BTreeSet<Slot>>,
-    /// Of every stage, what was ever written.
-    made: Vec<BTreeSet<Slot>>,
+    /// Of every buffer, where its slots begin.
+    first: Vec<usize>,
+    /// Of every slot, whether it is in memory, and whether it was ever written. A buffer is on one stage.
+    there: Vec<bool>,
+    made: Vec<bool>,
     /// What is on its way from a stage to another.
     channels: BTreeMap<(usize, usize), VecDeque<Slot>>,
 }
 
-impl Checker<'_> {
+impl<'p> Checker<'p> {
+    fn new(pipeline: &'p Pipeline) -> Checker<'p> {
+        let mut first = Vec::with_capacity(pipeline.buffers.len());
+        let mut count = 0;
+        for buffer in &pipeline.buffers {
+            first.push(count);
+            count += if buffer.each_microbatch { pipeline.microbatches.max(1) } else { 1 };
+        }
+        let (there, made) = (vec![false; count], vec![false; count]);
+        Checker { pipeline, first, there, made, channels: BTreeMap::new() }
+    }
+
+    /// The place of a slot, if there is such a one on a stage.
+    fn place(&self, stage: usize, (buffer, microbatch): Slot) -> Option<usize> {
+        let info = &self.pipeline.buffers[buffer];
+        let number = match microbatch {
+            Some(number) if info.each_microbatch && number < self.pipeline.microbatches => number,
+            None if !info.each_microbatch => 0,
+            _ => return None,
+        };
+        (info.stage == stage).then(|| self.first[buffer] + number)
+    }
+
     fn fill_arguments(&mut self) {
         for (index, buffer) in self.pipeline.buffers.iter().enumerate() {
             if let Role::Argument(_) | Role::Number = buffer.role {
-                let slots = self.slots(index);
-                self.there[buffer.stage].extend(slots);
+                for slot in self.slots(index) {
+                    if let Some(place) = self.place(buffer.stage, slot) {
+                        self.there[place] = true;
+                    }
+                }
             }
         }
     }
@@ -105,12 +126,15 @@ impl Checker<'_> {
             }
             Instruction::Accumulate { from, into, microbatch } => {
                 self.read(stage, (from, microbatch))?;
-                self.made[stage].insert((into, None));
-                self.there[stage].insert((into, None));
+                if let Some(place) = self.place(stage, (into, None)) {
+                    (self.made[place], self.there[place]) = (true, true);
+                }
             }
             Instruction::Free { buffer, microbatch } => {
                 self.read(stage, (buffer, microbatch))?;
-                self.there[stage].remove(&(buffer, microbatch));
+                if let Some(place) = self.place(stage, (buffer, microbatch)) {
+                    self.there[place] = false;
+                }
             }
         }
         Ok(true)
@@ -118,20 +142,30 @@ impl Checker<'_> {
 
     fn read(&self, stage: usize, slot: Slot) -> Result<(), String> {
         let name = &self.pipeline.buffers[slot.0].name;
-        if self.there[stage].contains(&slot) {
+        let place = self.place(stage, slot);
+        if place.is_some_and(|place| self.there[place]) {
             return Ok(());
         }
-        let why = if self.made[stage].contains(&slot) { "is used after it was freed" } else { "is used but not made" };
+        let why = if place.is_some_and(|place| self.made[place]) {
+            "is used after it was freed"
+        } else {
+            "is used but not made"
+        };
         Err(format!("`{name}` {slot:?} {why}"))
     }
 
     fn write(&mut self, stage: usize, slot: Slot) -> Result<(), String> {
-        let buffer = &self.pipeline.buffers[slot.0];
-        if buffer.stage != stage || !self.made[stage].insert(slot) {
-            return Err(format!("`{}` {slot:?} of stage {} is written again or elsewhere", buffer.name, buffer.stage));
+        match self.place(stage, slot) {
+            Some(place) if !self.made[place] => {
+                (self.made[place], self.there[place]) = (true, true);
+                Ok(())
+            }
+            _ => {
+                let buffer = &self.pipeline.buffers[slot.0];
+                let (name, stage) = (&buffer.name, buffer.stage);
+                Err(format!("`{name}` {slot:?} of stage {stage} is written again or elsewhere"))
+            }
         }
-        self.there[stage].insert(slot);
-        Ok(())
     }
 
     /// All that was sent was received, and all results are there.
@@ -143,7 +177,10 @@ impl Checker<'_> {
             }
         }
         for (index, copies) in self.pipeline.results.iter().enumerate() {
-            let is_there = |slot: &Slot| self.there[self.pipeline.buffers[slot.0].stage].contains(slot);
+            let is_there = |slot: &Slot| {
+                let place = self.place(self.pipeline.buffers[slot.0].stage, *slot);
+                place.is_some_and(|place| self.there[place])
+            };
             if copies.is_empty()
                 || !copies.iter().flat_map(|stored| self.slots(stored.buffer)).all(|slot| is_there(&slot))
             {

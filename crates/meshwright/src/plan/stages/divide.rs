@@ -4,6 +4,7 @@
 //! work of the slowest is limited by one value after the other, and under each limit dynamic programming finds the
 //! stages through which a microbatch passes fastest.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -52,7 +53,7 @@ const MOST_LIMITS: usize = 64;
 
 /// The division that takes least, if there is any that uses all devices.
 pub(super) fn divide(problem: &Problem<'_>) -> Option<Division> {
-    let mut table = Table { problem, known: FxHashMap::default() };
+    let mut table = Table { problem, known: FxHashMap::default(), busy_seconds: Vec::new() };
     let mut limit = table.first_limit();
     // A limit that can be kept is found from below, so that few stages are looked at.
     let mut first = table.under(limit);
@@ -90,6 +91,8 @@ const MOST_DOUBLINGS: usize = 12;
 struct Table<'p> {
     problem: &'p Problem<'p>,
     known: FxHashMap<Stage, Option<Cost>>,
+    /// What each of them is busy for.
+    busy_seconds: Vec<f64>,
 }
 
 /// The best way to run the last layers: what they add, and the first stage of them.
@@ -106,6 +109,7 @@ impl Table<'_> {
         }
         let cost = (self.problem.cost)(stage);
         self.known.insert(stage.clone(), cost);
+        self.busy_seconds.extend(cost.map(|cost| cost.busy_seconds));
         cost
     }
 
@@ -120,13 +124,12 @@ impl Table<'_> {
     fn under(&mut self, limit: f64) -> Option<Division> {
         let &Problem { layers, devices, shapes, most_stages, least, .. } = self.problem;
         // By the number of stages and of devices behind, and by the first layer.
-        let mut behind: FxHashMap<usize, Vec<Option<Rest>>> = FxHashMap::default();
-        let mut rounds: Vec<FxHashMap<usize, Vec<Option<Rest>>>> = Vec::new();
+        let mut behind: BTreeMap<usize, Vec<Option<Rest>>> = BTreeMap::new();
+        let mut rounds: Vec<BTreeMap<usize, Vec<Option<Rest>>>> = Vec::new();
         let mut best: Option<(f64, usize)> = None;
         for count in 0..most_stages.min(layers) {
-            let mut next: FxHashMap<usize, Vec<Option<Rest>>> = FxHashMap::default();
-            let mut starts: Vec<usize> = if count == 0 { vec![0] } else { behind.keys().copied().collect() };
-            starts.sort_unstable();
+            let mut next: BTreeMap<usize, Vec<Option<Rest>>> = BTreeMap::new();
+            let starts: Vec<usize> = if count == 0 { vec![0] } else { behind.keys().copied().collect() };
             for used in starts {
                 for &shape in shapes.iter().filter(|&&shape| used + shape <= devices) {
                     let rests = next.entry(used + shape).or_insert_with(|| vec![None; layers]);
@@ -186,8 +189,7 @@ impl Table<'_> {
 
     /// What stages that were looked at are busy for, as far as it is less than something, the least first.
     fn limits(&self, most: f64) -> Vec<f64> {
-        let busy = self.known.values().flatten().map(|cost| cost.busy_seconds);
-        let mut limits: Vec<f64> = busy.filter(|&busy| busy <= most).collect();
+        let mut limits: Vec<f64> = self.busy_seconds.iter().copied().filter(|&busy| busy <= most).collect();
         limits.sort_by(f64::total_cmp);
         limits.dedup();
         limits

@@ -25,7 +25,7 @@ use crate::shard::Mesh;
 use crate::simulate::Runner;
 
 /// So many divisions are lowered and simulated at once.
-const MOST_SIMULATED: usize = 4;
+const MOST_SIMULATED: usize = 3;
 /// So often are divisions made with what was told before, once something fits, and at all.
 const MOST_ROUNDS: usize = 2;
 const MOST_TURNS: usize = 8;
