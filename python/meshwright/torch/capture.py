@@ -20,6 +20,7 @@ from meshwright import _core
 from meshwright.torch.attention import AttentionAsOp
 from meshwright.torch.record import Recorder
 from meshwright.torch.rules import RULES
+from meshwright.torch.scalars import TensorFactors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Step:
             )
         shadow = self._shadow(paths, gradients)
         state: dict[str, torch.Tensor] = {}
-        with torch.no_grad(), _compiling():
+        with torch.no_grad(), _compiling(), TensorFactors():
             with _apart(), self.fake:
                 first = self._first_step(paths, gradients)
             for path, parameter in self.parameters.items():
@@ -174,7 +175,7 @@ class Step:
                         made = state[f"opt.{key}.{path}"] = self._argument(f"opt.{key}.{path}", value)
                     shadow.state[parameter][key] = made
             self.recorder.scope_prefix = "optimizer"
-            type(shadow).step.__wrapped__(shadow) if hasattr(type(shadow).step, "__wrapped__") else shadow.step()
+            shadow.step()
             self.recorder.scope_prefix = ""
             for path, gradient in self.parameters.items():
                 gradient.grad = None

@@ -40,7 +40,7 @@ DTYPES = {
 }
 # Constants up to so many bytes are written into the program; larger ones are arguments of it.
 LARGEST_LITERAL = 1 << 16
-# Ops that ask about a tensor and compute nothing.
+# Ops that ask about a tensor and compute nothing; so do marks of profilers.
 _QUESTIONS = ("prim.device.default", "aten.is_same_size.default", "aten.sym_size.int", "aten.sym_stride.int")
 _TORCH = os.path.dirname(torch.__file__)
 _HERE = os.path.dirname(__file__)
@@ -96,7 +96,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = str(func)
-        if name in _QUESTIONS:
+        if name in _QUESTIONS or func.namespace == "profiler":
             return func(*args, **kwargs)
         if name == "aten._to_copy.default" and kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "meta":
             raise _core.Error("a tensor is moved to the device `meta` while the model runs")
