@@ -240,7 +240,7 @@ fn number(cursor: &mut Cursor<'_>) -> Parse<usize> {
 fn integer(cursor: &mut Cursor<'_>) -> Parse<i64> {
     cursor.skip_space();
     let start = cursor.position;
-    let rest = cursor.text[start..].as_bytes();
+    let rest = &cursor.text.as_bytes()[start..];
     let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let found = cursor.text[start..start + length].parse();
     let Ok(found) = found else { return Err(cursor.unexpected("a number")) };
