@@ -70,10 +70,15 @@ class Plan:
         """The bytes of a device that may be used."""
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the plan to a file, which `parallelize(plan=…)` and the command read."""
+    def report(self, path: str | PathLike[str]) -> None:
+        """Writes a page that shows all of the plan: one file, which any browser opens."""
 
 class Pipeline:
     """A step in stages: what every stage runs and in which order, and what that comes to."""
 
+    @property
+    def json(self) -> str | None:
+        """The text of `plan.json`, where stages were planned."""
     @property
     def summary(self) -> str:
         """What `meshwright simulate` prints."""
@@ -163,9 +168,11 @@ class Program:
         mesh: str | None = None,
         tactics: str | None = None,
         microbatches: int | None = None,
+        stages: str | None = None,
         engine: str = "xla",
-    ) -> Plan:
-        """The fastest way found to run it on a cluster that fits the memory.
+    ) -> Plan | Pipeline:
+        """The fastest way found to run it on a cluster that fits the memory, in so many stages, or with `auto` in as
+        many as are fastest.
 
         A cluster is a name such as `4x8xh100`, or the text of a TOML file; tactics are the text of one.
         """
@@ -181,7 +188,7 @@ class Program:
     ) -> Pipeline:
         """The step in the stages that tactics ask for. The mesh is that of one stage. Where no number of microbatches is
         given, the fastest of a few is taken."""
-    def load(self, text: str, name: str, cluster: str | None = None) -> Plan:
+    def load(self, text: str, name: str, cluster: str | None = None) -> Plan | Pipeline:
         """The plan of a file, by its text. One for another program, or another cluster, is refused."""
 
 def aten_ops() -> list[str]:

@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask test`, `cargo xtask bench` and `cargo xtask bars`.
+//! Chores of the repository: `cargo xtask test`, `cargo xtask web`, `cargo xtask bench` and `cargo xtask bars`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to whoever started it")]
 
@@ -8,6 +8,7 @@ mod test;
 
 mod python;
 mod summary;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,13 +17,16 @@ use std::{env, iter};
 use anyhow::{Result, bail};
 
 const USAGE: &str = "\
-Usage: cargo xtask test [--rust | --python]
+Usage: cargo xtask test [--rust | --python | --web]
+       cargo xtask web [--check]
        cargo xtask bench [--profile]
        cargo xtask bars [time | gap | osdp | grid | tests]
 
   test            build the command and run every test
   test --rust     only the tests in Rust
   test --python   only the tests in Python
+  test --web      only those of the page, in a browser
+  web             bundle the page that `--html` writes; with `--check`, only compare
   bench           time the importer beside jaxlib's parser, partitioning beside Shardy, the profiler
                   beside PyTorch, and the solver; measure profiles against XLA and PyTorch
   bench --profile only what concerns the profiler
@@ -46,9 +50,12 @@ fn run() -> Result<bool> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match *arguments {
-        ["test"] => Ok(test::run(&test::Steps { rust: true, python: true })),
-        ["test", "--rust"] => Ok(test::run(&test::Steps { rust: true, python: false })),
-        ["test", "--python"] => Ok(test::run(&test::Steps { rust: false, python: true })),
+        ["test"] => Ok(test::run(&test::Steps { rust: true, python: true, web: true })),
+        ["test", "--rust"] => Ok(test::run(&test::Steps { rust: true, python: false, web: false })),
+        ["test", "--python"] => Ok(test::run(&test::Steps { rust: false, python: true, web: false })),
+        ["test", "--web"] => Ok(test::run(&test::Steps { rust: false, python: false, web: true })),
+        ["web"] => web::bundle(false).map(|()| true),
+        ["web", "--check"] => web::bundle(true).map(|()| true),
         ["bench"] => bench::run().map(|()| true),
         ["bench", "--profile"] => bench::profiler().map(|()| true),
         ["bars"] => bars::run(None),

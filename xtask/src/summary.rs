@@ -65,8 +65,16 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Adds what a line of a test runner's output says: the `test result:` line of cargo's runner
-    /// and of libtest-mimic, or the closing line of pytest.
+    /// and of libtest-mimic, the closing line of pytest, or those of Node's runner.
     pub(crate) fn read(&mut self, line: &str) {
+        if let Some((kind, number)) = line.strip_prefix("ℹ ").and_then(|rest| rest.split_once(' ')) {
+            match (kind, number.trim().parse::<usize>()) {
+                ("pass", Ok(number)) => self.passed += number,
+                ("fail" | "cancelled", Ok(number)) => self.failed += number,
+                _ => {}
+            }
+            return;
+        }
         let line = line.trim().trim_matches('=').trim();
         let is_cargo = line.starts_with("test result:");
         let is_pytest = line.rsplit_once(" in ").is_some_and(|(_, time)| is_pytest_time(time))
@@ -113,6 +121,9 @@ mod tests {
             4,
         );
         check("3 passed in 0.01s", 3, 0);
+        check("ℹ pass 12", 12, 0);
+        check("ℹ fail 2", 0, 2);
+        check("  ℹ 100 operations", 0, 0);
         check("===== 1 failed, 2 passed, 1 error in 65.43s (0:01:05) =====", 2, 2);
         check("test numbers::5_passed ... ok", 0, 0);
         check("5 passed checks are printed in red", 0, 0);

@@ -10,13 +10,14 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::summary::{Counts, Step, Summary};
-use crate::{python, root, target};
+use crate::{python, root, target, web};
 
 /// What to run.
 #[derive(Debug)]
 pub(crate) struct Steps {
     pub(crate) rust: bool,
     pub(crate) python: bool,
+    pub(crate) web: bool,
 }
 
 /// Runs the steps, each whether or not the one before went well, and says how it went.
@@ -25,8 +26,13 @@ pub(crate) fn run(steps: &Steps) -> bool {
     if steps.rust {
         summary.push(step("rust", rust_tests));
     }
-    if steps.python {
+    if steps.python || steps.web {
         summary.push(step("command", build_command));
+    }
+    if steps.web {
+        summary.push(step("web", web_tests));
+    }
+    if steps.python {
         summary.push(step("python", python_tests));
         summary.push(step("package", package_tests));
         summary.push(step("torch", torch_tests));
@@ -71,6 +77,17 @@ fn python_tests() -> Result<Outcome> {
     execute(command.env("MESHWRIGHT", command_path()?))
 }
 
+/// The page in a browser. Where there is none, that is said and no failure.
+fn web_tests() -> Result<Outcome> {
+    match web::tests(&command_path()?)? {
+        Ok(mut command) => execute(&mut command),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            Ok(Outcome { succeeded: true, counts: Counts::default() })
+        }
+    }
+}
+
 /// Builds the package as its users do, and tests what they get.
 fn package_tests() -> Result<Outcome> {
     let python = python::environment(&root().join("python/requirements.txt"))?;
@@ -99,7 +116,10 @@ pub(crate) fn cargo() -> Command {
 
 /// Runs a program, shows what it prints and counts the tests it reports.
 fn execute(command: &mut Command) -> Result<Outcome> {
-    command.current_dir(root()).stdout(Stdio::piped());
+    if command.get_current_dir().is_none() {
+        command.current_dir(root());
+    }
+    command.stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))?;
     let mut counts = Counts::default();
     if let Some(stdout) = child.stdout.take() {

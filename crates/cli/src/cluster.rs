@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use meshwright::cluster::{self, Cluster, ClusterError, SYSTEMS};
+use meshwright::codes::Code;
 use meshwright::import::{Diagnostic, Severity};
 
 use crate::diagnostics;
@@ -24,19 +25,21 @@ fn named(name: &str) -> Result<Cluster, Error> {
         let meant = nearest(&name[span], SYSTEMS.iter().map(|system| &*system.device.name));
         let meant =
             meant.filter(|_| message.starts_with("there is no device")).map(|name| format!("did you mean `{name}`?"));
-        Error::new(message).maybe_hint(meant.or(hint))
+        Error::new(Code::Cluster, message).maybe_hint(meant.or(hint))
     })
 }
 
 fn read(path: &Path) -> Result<Cluster, Error> {
     let name = if is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
     let bytes = input::read(path, Wanted { kind: "cluster file", names: &[] })?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::new(format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8")
+    })?;
     cluster::parse_file(&text).map_err(|error| {
         let ClusterError { span, message, hint } = error;
         let text = Module { text: text.into(), first_line: 1 };
-        let diagnostic = Diagnostic { severity: Severity::Error, span, message, label: String::new(), hint };
+        let diagnostic =
+            Diagnostic { code: Code::Cluster, severity: Severity::Error, span, message, label: String::new(), hint };
         diagnostics::tell_all(&name, &[(&text, &diagnostic)]);
         Error::AlreadyTold
     })

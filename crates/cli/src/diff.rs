@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright_report::plan::{ArgumentPart, PlanFile, fold_names, given, unfold_name};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::input::is_stdin;
 use crate::names::{Alike, collapse, group};
 use crate::output;
 use crate::plan::read_plan;
-use crate::table::{Table, count, duration, share, size};
+use crate::table::{Table, count, duration, paragraph, share, size};
 use crate::terminal::terminal_width;
 
 /// Show what two plans do differently
@@ -38,7 +39,8 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if is_stdin(&arguments.left) && is_stdin(&arguments.right) {
-        return Err(Error::new("two plans cannot both be standard input").hint("give one of them as a file"));
+        return Err(Error::new(Code::StandardInputTwice, "two plans cannot both be standard input")
+            .hint("give one of them as a file"));
     }
     let (left, right) = (read_plan(&arguments.left)?, read_plan(&arguments.right)?);
     let difference = Difference::new(&left, &right);
@@ -49,6 +51,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     }
     Ok(if difference.is_empty() { Answer::Yes } else { Answer::No })
 }
+
+/// Shares below this are told as nothing.
+const LITTLE: f64 = 5e-4;
 
 /// What is different.
 struct Difference {
@@ -97,11 +102,24 @@ impl Difference {
         self.settings.is_empty() && self.classes.is_empty() && self.arguments.is_empty()
     }
 
+    /// What the second plan is beside the first, in a line.
+    fn verdict(&self) -> String {
+        let more = |key: &str| self.settings.iter().find(|setting| setting.key == key).and_then(|setting| setting.more);
+        let compared = |more: Option<f64>, greater: &str, less: &str, same: &str| match more {
+            Some(more) if more >= LITTLE => format!("{} {greater}", share(more, 1.0)),
+            Some(more) if more <= -LITTLE => format!("{} {less}", share(-more, 1.0)),
+            _ => same.to_owned(),
+        };
+        let time = compared(more("step_seconds"), "slower", "faster", "as fast");
+        let memory = compared(more("peak_bytes"), "more memory", "less memory", "as much memory");
+        format!("The second is {time} and takes {memory}")
+    }
+
     fn to_text(&self, width: usize) -> String {
         if self.is_empty() {
             return "the same\n".to_owned();
         }
-        let mut parts: Vec<String> = Vec::new();
+        let mut parts: Vec<String> = vec![paragraph(&self.verdict(), "", "  ", width)];
         if !self.settings.is_empty() {
             let mut table = Table::new(&["plan", "first", "second", "more"]);
             for Setting { name, told: [left, right], more, .. } in &self.settings {
@@ -233,7 +251,7 @@ fn classes(left: &PlanFile, right: &PlanFile) -> Vec<ChangedClass> {
 
 fn arguments(left: &PlanFile, right: &PlanFile) -> Vec<Changed> {
     let by_name = |file: &PlanFile| -> BTreeMap<String, (String, String)> {
-        let row = |argument: &ArgumentPart| (argument.name.clone(), (argument.ty.clone(), argument.stored.clone()));
+        let row = |argument: &ArgumentPart| (argument.name.clone(), (argument.ty.clone(), argument.place()));
         file.arguments.iter().map(row).collect()
     };
     let (before, after) = (by_name(left), by_name(right));

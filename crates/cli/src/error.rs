@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
+use meshwright::codes::Code;
 use meshwright_report::problem::Problem;
 
 /// What a command that ran to its end has to say.
@@ -17,8 +18,8 @@ pub(crate) enum Answer {
 /// Why a command stopped early.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// Printed as `error: …`, a blank line, and `hint: …`.
-    Told { message: String, hint: Option<String> },
+    /// Printed as `error[MW001]: …`, a blank line, and `hint: …`.
+    Told(Problem),
     /// Everything there is to say has been printed.
     AlreadyTold,
     /// The reader of our output has seen enough, as in `meshwright print model.mlir | head -1`.
@@ -26,14 +27,19 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    pub(crate) fn new(message: impl Into<String>) -> Error {
-        Error::Told { message: message.into(), hint: None }
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Error {
+        Error::Told(Problem::new(code, message))
+    }
+
+    /// Makes errors of one kind, for `map_err`.
+    pub(crate) fn of(code: Code) -> impl Fn(String) -> Error {
+        move |message| Error::new(code, message)
     }
 
     /// Adds what the user can do about it.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Error {
         match self {
-            Error::Told { message, .. } => Error::Told { message, hint: Some(hint.into()) },
+            Error::Told(problem) => Error::Told(problem.hint(hint)),
             Error::AlreadyTold | Error::OutputClosed => self,
         }
     }
@@ -50,14 +56,14 @@ impl Error {
     pub(crate) fn stdout(error: &io::Error) -> Error {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Error::OutputClosed,
-            _ => Error::new(format!("cannot write to standard output: {}", reason(error))),
+            _ => Error::new(Code::Unwritable, format!("cannot write to standard output: {}", reason(error))),
         }
     }
 }
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Error {
-        Error::Told { message: problem.message, hint: problem.hint }
+        Error::Told(problem)
     }
 }
 
@@ -68,8 +74,8 @@ pub(crate) fn finish(end: Result<Answer, Error>) -> u8 {
         Ok(Answer::Yes) | Err(Error::OutputClosed) => 0,
         Ok(Answer::No) => 1,
         Err(Error::AlreadyTold) => 2,
-        Err(Error::Told { message, hint }) => {
-            tell(format_args!("{}: {message}", painted("error", ERROR)));
+        Err(Error::Told(Problem { code, message, hint })) => {
+            tell(format_args!("{}: {message}", painted(&format!("error[{code}]"), ERROR)));
             if let Some(hint) = hint {
                 tell_hint(&hint);
             }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+use meshwright::codes::Code;
 
 use crate::error::{Error, reason};
 use crate::suggest::nearest;
@@ -30,7 +31,7 @@ pub(crate) fn read(path: &Path, wanted: Wanted<'_>) -> Result<Vec<u8>, Error> {
     if is_stdin(path) {
         io::stdin()
             .read_to_end(&mut bytes)
-            .map_err(|error| Error::new(format!("cannot read standard input: {}", reason(&error))))?;
+            .map_err(|error| Error::new(Code::Unreadable, format!("cannot read standard input: {}", reason(&error))))?;
     } else {
         bytes = fs::read(path).map_err(|error| unreadable(path, wanted, &error))?;
     }
@@ -41,7 +42,8 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let mut unpacked = Vec::new();
     MultiGzDecoder::new(bytes).read_to_end(&mut unpacked).map_err(|error| {
         let what = if error.kind() == io::ErrorKind::UnexpectedEof { "is cut short" } else { "is damaged" };
-        Error::new(format!("the gzip data of `{}` {what}", path.display())).hint("make or download the file again")
+        Error::new(Code::Unreadable, format!("the gzip data of `{}` {what}", path.display()))
+            .hint("make or download the file again")
     })?;
     Ok(unpacked)
 }
@@ -49,12 +51,13 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Error> {
 fn unreadable(path: &Path, wanted: Wanted<'_>, error: &io::Error) -> Error {
     let shown = path.display();
     if error.kind() == io::ErrorKind::NotFound {
-        return Error::new(format!("no such {}: `{shown}`", wanted.kind)).maybe_hint(nearest_name(path, wanted.names));
+        return Error::new(Code::NoSuchFile, format!("no such {}: `{shown}`", wanted.kind))
+            .maybe_hint(nearest_name(path, wanted.names));
     }
     if path.is_dir() {
-        return Error::new(format!("`{shown}` is a folder, not a file")).hint("name a file in it");
+        return Error::new(Code::Unreadable, format!("`{shown}` is a folder, not a file")).hint("name a file in it");
     }
-    Error::new(format!("cannot read `{shown}`: {}", reason(error)))
+    Error::new(Code::Unreadable, format!("cannot read `{shown}`: {}", reason(error)))
 }
 
 /// Points at the known name or at the file of that folder whose name is nearest.

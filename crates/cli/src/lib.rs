@@ -25,6 +25,7 @@ mod diagnostics;
 mod error;
 mod input;
 mod output;
+mod page;
 mod suggest;
 mod tensors;
 mod terminal;
@@ -82,6 +83,7 @@ Examples:
   meshwright plan gpt-2.6b --cluster 8xh100
                                          the fastest way to run it that fits
   meshwright explain plan.json           why a plan that `plan -o` wrote is what it is
+  meshwright explain MW060               what the code of an error means
 
 Exit codes: 0 success, 1 the answer is no, 2 bad input or usage.";
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::models::{KEYS, Model as BuiltIn, PRESETS};
 use meshwright::program::Program;
@@ -58,13 +59,13 @@ pub(crate) struct Warning {
 /// error.
 pub(crate) fn load(arguments: &ModelArguments) -> Result<Vec<Model>, Error> {
     if let Some(preset) = preset(arguments)? {
-        let program = preset.build().map_err(Error::new)?;
+        let program = preset.build().map_err(Error::of(Code::Setting))?;
         return Ok(vec![Model { program, warnings: Vec::new() }]);
     }
     let path = &arguments.model;
     let source = read(path)?;
     if !arguments.settings.is_empty() {
-        let error = Error::new(format!("`{}` is a file, of which nothing can be set", path.display()));
+        let error = Error::new(Code::Setting, format!("`{}` is a file, of which nothing can be set", path.display()));
         return Err(error.hint("`--set` changes a preset; `meshwright models` lists them"));
     }
     let imported: Vec<_> = source.modules.iter().map(|module| import(&module.text)).collect();
@@ -93,9 +94,8 @@ pub(crate) fn preset(arguments: &ModelArguments) -> Result<Option<BuiltIn>, Erro
     let Some(mut preset) = preset else { return Ok(None) };
     for setting in &arguments.settings {
         let Some((key, value)) = setting.split_once('=') else {
-            return Err(
-                Error::new(format!("`{setting}` is not of the form KEY=VALUE")).hint("such as `--set layers=4`")
-            );
+            return Err(Error::new(Code::Setting, format!("`{setting}` is not of the form KEY=VALUE"))
+                .hint("such as `--set layers=4`"));
         };
         preset.set(key, value).map_err(|message| {
             let keys = preset.family.keys();
@@ -105,7 +105,7 @@ pub(crate) fn preset(arguments: &ModelArguments) -> Result<Option<BuiltIn>, Erro
                 None if keys.contains(&key) => None,
                 None => Some(format!("it has {}", keys.join(", "))),
             };
-            Error::new(message).maybe_hint(hint)
+            Error::new(Code::Setting, message).maybe_hint(hint)
         })?;
     }
     Ok(Some(preset))
@@ -117,15 +117,18 @@ pub(crate) fn load_one(arguments: &ModelArguments) -> Result<Model, Error> {
     let mut models = load(arguments)?;
     match models.pop() {
         Some(model) if models.is_empty() => Ok(model),
-        _ => Err(Error::new(format!("`{}` holds {} modules, one is expected", path.display(), models.len() + 1))
-            .hint("split the file at its `// -----` lines")),
+        _ => Err(Error::new(
+            Code::SeveralModules,
+            format!("`{}` holds {} modules, one is expected", path.display(), models.len() + 1),
+        )
+        .hint("split the file at its `// -----` lines")),
     }
 }
 
 /// The model as it is planned.
 pub(crate) fn load_planned(arguments: &ModelArguments) -> Result<Model, Error> {
     let mut model = load_one(arguments)?;
-    model.program = planned_program(&model.program).map_err(Error::new)?;
+    model.program = planned_program(&model.program).map_err(Error::of(Code::Unplannable))?;
     Ok(model)
 }
 
@@ -153,23 +156,26 @@ fn read(path: &Path) -> Result<Source, Error> {
 
 fn decode(name: &str, bytes: Vec<u8>) -> Result<String, Error> {
     if bytes.starts_with(b"ML\xefR") {
-        return Err(Error::new(format!("`{name}` is MLIR bytecode, not text"))
+        return Err(Error::new(Code::NotText, format!("`{name}` is MLIR bytecode, not text"))
             .hint("print it as text first, with `mlir-opt` or with `str(module)` in Python"));
     }
     // No text has a zero byte; looking at the beginning is enough to know a binary file.
     if bytes.iter().take(8192).any(|byte| *byte == 0) {
-        return Err(Error::new(format!("`{name}` is a binary file, not StableHLO text"))
+        return Err(Error::new(Code::NotText, format!("`{name}` is a binary file, not StableHLO text"))
             .hint("a model is a text file as printed by `jax.jit(step).lower(...).as_text()`"));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
         let line = 1 + bytes[..offset].iter().filter(|byte| **byte == b'\n').count();
-        Error::new(format!("`{name}` is not valid UTF-8: byte 0x{:02x} on line {line}", bytes[offset]))
-            .hint("save the file as UTF-8")
+        Error::new(
+            Code::Unreadable,
+            format!("`{name}` is not valid UTF-8: byte 0x{:02x} on line {line}", bytes[offset]),
+        )
+        .hint("save the file as UTF-8")
     })?;
     if text.trim().is_empty() {
-        return Err(Error::new(format!("`{name}` is empty")));
+        return Err(Error::new(Code::NotText, format!("`{name}` is empty")));
     }
     Ok(text)
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
+use meshwright::codes::Code;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, reason};
@@ -32,9 +33,12 @@ pub(crate) fn print_json(object: &serde_json::Value) -> Result<(), Error> {
 pub(crate) fn check(path: &Path, overwrite: Overwrite) -> Result<(), Error> {
     let shown = path.display();
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Err(Error::new(format!("`{shown}` is a folder, not a file"))),
+        Ok(metadata) if metadata.is_dir() => {
+            Err(Error::new(Code::Unwritable, format!("`{shown}` is a folder, not a file")))
+        }
         Ok(metadata) if metadata.is_file() && !overwrite.force => {
-            Err(Error::new(format!("`{shown}` exists")).hint("give `--force` to replace it, or another name"))
+            Err(Error::new(Code::FileExists, format!("`{shown}` exists"))
+                .hint("give `--force` to replace it, or another name"))
         }
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -42,7 +46,8 @@ pub(crate) fn check(path: &Path, overwrite: Overwrite) -> Result<(), Error> {
             if folder.is_dir() {
                 return Ok(());
             }
-            Err(Error::new(format!("cannot write `{shown}`: no folder `{}`", folder.display())).hint("make it first"))
+            Err(Error::new(Code::Unwritable, format!("cannot write `{shown}`: no folder `{}`", folder.display()))
+                .hint("make it first"))
         }
         Err(error) => Err(unwritable(path, &error)),
     }
@@ -76,5 +81,5 @@ fn folder(path: &Path) -> &Path {
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
-    Error::new(format!("cannot write `{}`: {}", path.display(), reason(error)))
+    Error::new(Code::Unwritable, format!("cannot write `{}`: {}", path.display(), reason(error)))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright::program::{self, AttentionForm, PrintOptions, Program};
 
 use crate::error::{Answer, Error};
@@ -55,7 +56,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 
 fn text(program: Program, arguments: &Arguments) -> Result<String, Error> {
     let program = if arguments.unroll {
-        let refused = |error| Error::new(format!("cannot unroll the loops: {error}")).hint("leave `--unroll` out");
+        let refused = |error| {
+            Error::new(Code::Unplannable, format!("cannot unroll the loops: {error}")).hint("leave `--unroll` out")
+        };
         program.unroll().map_err(refused)?
     } else {
         program

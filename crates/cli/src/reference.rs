@@ -5,19 +5,37 @@ use std::path::Path;
 use std::{env, fs};
 
 use clap::CommandFactory;
+use meshwright::codes::PAGES;
 
 use crate::Arguments;
 
 /// `docs/reference/cli.md` says what `--help` says. `BLESS=1` writes it anew.
 #[test]
 fn the_reference_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
-    let expected = reference();
+    check("cli.md", &reference());
+}
+
+/// `docs/reference/codes.md` has the pages of all codes.
+#[test]
+fn the_pages_of_codes_are_up_to_date() {
+    let mut text =
+        "# Codes\n\nEvery error and warning has a code; `meshwright explain MW060` prints its page. This page is \
+                    made from the table of codes.\n"
+            .to_owned();
+    for page in PAGES {
+        let _ = write!(text, "\n## {}: {}\n\n{}\n", page.code, page.title, page.text);
+    }
+    check("codes.md", &text);
+}
+
+#[track_caller]
+fn check(name: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
     if env::var_os("BLESS").is_some() {
-        fs::write(&path, &expected).expect("the reference can be written");
+        fs::write(&path, expected).expect("the reference can be written");
     }
     let found = fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == expected, "docs/reference/cli.md is out of date, run the tests with BLESS=1");
+    assert!(found == expected, "docs/reference/{name} is out of date, run the tests with BLESS=1");
 }
 
 fn reference() -> String {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright::interpret::{
     CheckFailure, EvaluateError, Evaluation, Options, Tensor, check_sizes, evaluate, generate_arguments,
 };
@@ -57,7 +58,7 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if is_stdin(&arguments.model.model) && arguments.inputs.as_deref().is_some_and(is_stdin) {
-        return Err(Error::new("the model and the inputs cannot both be standard input")
+        return Err(Error::new(Code::StandardInputTwice, "the model and the inputs cannot both be standard input")
             .hint("give one of them as a file instead of `-`"));
     }
     if let Some(path) = &arguments.outputs {
@@ -114,7 +115,7 @@ fn run<'a>(model: &'a Model, arguments: &Arguments) -> Result<Run<'a>, Error> {
 
 pub(crate) fn refused(program: &Program, error: &EvaluateError) -> Error {
     let place = place(program, error.location).map(|place| format!(" at {place}")).unwrap_or_default();
-    Error::new(format!("cannot evaluate the model{place}: {}", error.message))
+    Error::new(Code::Evaluation, format!("cannot evaluate the model{place}: {}", error.message))
 }
 
 fn write_results(path: &Path, run: &Run<'_>, overwrite: Overwrite) -> Result<(), Error> {

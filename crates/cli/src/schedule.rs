@@ -4,12 +4,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright::import::{Diagnostic, Severity};
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Pipelined, pipeline};
 use meshwright::plan::Told;
 use meshwright::shard::Mesh;
 use meshwright::tactics::{self, Action, Auto, Partitioned, StageCut, Tactic, TacticError};
+use meshwright_report::page::LaidOutBy;
 use meshwright_report::plan::{AppliedPlan, check_whole};
 
 use crate::diagnostics;
@@ -49,12 +51,12 @@ pub(crate) struct LayoutArguments {
 pub(crate) struct Schedule {
     pub(crate) model: Model,
     pub(crate) mesh: Mesh,
-    by: LaidOutBy,
+    by: By,
 }
 
 /// What decides how a model is laid out.
 #[derive(Debug)]
-enum LaidOutBy {
+enum By {
     Tactics(File),
     Plan(Box<AppliedPlan>),
 }
@@ -76,14 +78,17 @@ impl Schedule {
     /// Reads everything; what is small comes first, so that mistakes in it are told at once.
     pub(crate) fn load(model: &ModelArguments, arguments: &ScheduleArguments) -> Result<Schedule, Error> {
         if is_stdin(&model.model) && is_stdin(&arguments.tactics) {
-            return Err(Error::new("the model and the tactics cannot both be standard input")
-                .hint("give one of them as a file instead of `-`"));
+            return Err(Error::new(
+                Code::StandardInputTwice,
+                "the model and the tactics cannot both be standard input",
+            )
+            .hint("give one of them as a file instead of `-`"));
         }
         let mesh = parse_mesh(&arguments.mesh)?;
         let file = File::read(&arguments.tactics)?;
         let model = model::load_one(model)?;
         check_whole(&model.program)?;
-        Ok(Schedule { model, mesh, by: LaidOutBy::Tactics(file) })
+        Ok(Schedule { model, mesh, by: By::Tactics(file) })
     }
 
     /// The same, or a plan and the model it is for.
@@ -94,45 +99,60 @@ impl Schedule {
                 let arguments = ScheduleArguments { mesh: mesh.clone(), tactics: tactics.clone() };
                 Schedule::load(model, &arguments)
             }
-            LayoutArguments { .. } => Err(Error::new("give `--plan`, or `--mesh` and `--tactics`")),
+            LayoutArguments { .. } => Err(Error::new(Code::Usage, "give `--plan`, or `--mesh` and `--tactics`")),
         }
     }
 
     fn load_plan(model: &ModelArguments, path: &Path) -> Result<Schedule, Error> {
         if is_stdin(&model.model) && is_stdin(path) {
-            return Err(Error::new("the model and the plan cannot both be standard input")
+            return Err(Error::new(Code::StandardInputTwice, "the model and the plan cannot both be standard input")
                 .hint("give one of them as a file instead of `-`"));
         }
         let model = model::load_planned(model)?;
         check_whole(&model.program)?;
         let plan = AppliedPlan::new(&path.display().to_string(), read_plan(path)?, &model.program)?;
-        let mesh = plan.recipe.full_mesh().map_err(Error::new)?;
-        Ok(Schedule { model, mesh, by: LaidOutBy::Plan(Box::new(plan)) })
+        let mesh = plan.recipe.full_mesh().map_err(Error::of(Code::PlanFile))?;
+        Ok(Schedule { model, mesh, by: By::Plan(Box::new(plan)) })
     }
 
     /// The plan that the model is laid out by, if it is one.
     pub(crate) fn plan(&self) -> Option<&AppliedPlan> {
         match &self.by {
-            LaidOutBy::Plan(plan) => Some(plan),
-            LaidOutBy::Tactics(_) => None,
+            By::Plan(plan) => Some(plan),
+            By::Tactics(_) => None,
+        }
+    }
+
+    /// What lays the model out, for a page.
+    pub(crate) fn laid_out_by(&self) -> LaidOutBy<'_> {
+        let program = &self.model.program;
+        match &self.by {
+            By::Tactics(file) => LaidOutBy::Tactics { program, mesh: &self.mesh, tactics: &file.tactics },
+            By::Plan(plan) => LaidOutBy::Plan { program, plan },
         }
     }
 
     fn tactics(&self) -> &[Tactic] {
         match &self.by {
-            LaidOutBy::Tactics(file) => &file.tactics,
-            LaidOutBy::Plan(_) => &[],
+            By::Tactics(file) => &file.tactics,
+            By::Plan(_) => &[],
         }
     }
 
     /// Whether a tactic cuts the model into stages.
     pub(crate) fn has_stages(&self) -> bool {
+        if let By::Plan(plan) = &self.by {
+            return plan.recipe.staging.is_some();
+        }
         let mut actions = self.tactics().iter().flat_map(|tactic| &tactic.actions);
         actions.any(|action| matches!(action, Action::Stages(_)))
     }
 
     /// How many stages the model is cut into.
     pub(crate) fn stage_count(&self) -> usize {
+        if let By::Plan(plan) = &self.by {
+            return plan.stage_count();
+        }
         let actions = self.tactics().iter().flat_map(|tactic| &tactic.actions);
         let stages = actions.filter_map(|action| match action {
             Action::Stages(stages) => Some(match &stages.cut {
@@ -156,35 +176,44 @@ impl Schedule {
 
     /// The same for those who do not end where a tactic cannot be applied.
     pub(crate) fn try_pipeline(&self) -> Result<Pipelined, TacticError> {
-        pipeline(&self.model.program, &self.mesh, self.tactics(), &estimate)
+        match &self.by {
+            By::Tactics(file) => pipeline(&self.model.program, &self.mesh, &file.tactics, &estimate),
+            By::Plan(plan) => plan.pipeline(&self.model.program).map_err(|message| unusable(plan, message)),
+        }
     }
 
     pub(crate) fn try_partition(&self) -> Result<Partitioned, TacticError> {
         match &self.by {
-            LaidOutBy::Tactics(file) => tactics::partition(&self.model.program, &self.mesh, &file.tactics, &estimate),
-            LaidOutBy::Plan(plan) => plan.partition(&self.model.program).map_err(|message| {
-                let tactic = format!("cannot use the plan `{}`", plan.name());
-                TacticError { number: None, tactic, message, hint: None }
-            }),
+            By::Tactics(file) => tactics::partition(&self.model.program, &self.mesh, &file.tactics, &estimate),
+            By::Plan(plan) => plan.partition(&self.model.program).map_err(|message| unusable(plan, message)),
         }
     }
 
     /// Tells what is wrong with a tactic.
     pub(crate) fn refuse(&self, error: &TacticError) -> Error {
         match &self.by {
-            LaidOutBy::Tactics(file) => file.refuse(error),
-            LaidOutBy::Plan(_) => Error::new(format!("{}: {}", error.tactic, error.message)),
+            By::Tactics(file) => file.refuse(error),
+            By::Plan(_) => Error::new(Code::Tactic, format!("{}: {}", error.tactic, error.message)),
         }
     }
 }
 
+fn unusable(plan: &AppliedPlan, message: String) -> TacticError {
+    let tactic = format!("cannot use the plan `{}`", plan.name());
+    TacticError { number: None, tactic, message, hint: None }
+}
+
 fn parse_mesh(text: &str) -> Result<Mesh, Error> {
     let hint = "such as `--mesh data=2,model=4`";
-    let mesh = Mesh::parse(text).map_err(|message| Error::new(format!("`--mesh`: {message}")).hint(hint))?;
+    let mesh =
+        Mesh::parse(text).map_err(|message| Error::new(Code::Mesh, format!("`--mesh`: {message}")).hint(hint))?;
     match mesh.devices() {
         devices if devices > MAXIMUM_DEVICES => {
             let (devices, most) = (count(devices), count(MAXIMUM_DEVICES));
-            Err(Error::new(format!("`--mesh`: {devices} devices are more than {most}, the most that a mesh may have")))
+            Err(Error::new(
+                Code::Mesh,
+                format!("`--mesh`: {devices} devices are more than {most}, the most that a mesh may have"),
+            ))
         }
         _ => Ok(mesh),
     }
@@ -223,18 +252,21 @@ impl File {
     fn read(path: &Path) -> Result<File, Error> {
         let name = if is_stdin(path) { "<stdin>".to_owned() } else { path.display().to_string() };
         let bytes = input::read(path, Wanted { kind: "tactics file", names: &[] })?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Error::new(format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the file as UTF-8")
+        })?;
         let mut file =
             File { name, text: Module { text: text.into(), first_line: 1 }, tactics: Vec::new(), spans: Vec::new() };
         match tactics::parse_with_spans(&file.text.text) {
-            Ok(parsed) if parsed.is_empty() => Err(Error::new(format!("`{}` has no tactics", file.name))
-                .hint("a tactic begins with a line `[[tactic]]`; see docs/guides/partition.md")),
+            Ok(parsed) if parsed.is_empty() => {
+                Err(Error::new(Code::NoTactics, format!("`{}` has no tactics", file.name))
+                    .hint("a tactic begins with a line `[[tactic]]`; see docs/guides/partition.md"))
+            }
             Ok(parsed) => {
                 (file.tactics, file.spans) = parsed.into_iter().unzip();
                 Ok(file)
             }
-            Err(error) => Err(file.tell(error.span, error.message, error.hint)),
+            Err(error) => Err(file.tell(Code::TacticsFile, error.span, error.message, error.hint)),
         }
     }
 
@@ -247,9 +279,11 @@ impl File {
                 let quote = if is_numbered { "" } else { "`" };
                 let kind = if is_numbered { "" } else { "tactic " };
                 let message = format!("{kind}{quote}{}{quote}: {}", error.tactic, error.message);
-                self.tell(self.find(&error.message, span), message, error.hint.clone())
+                self.tell(Code::Tactic, self.find(&error.message, span), message, error.hint.clone())
             }
-            None => Error::new(format!("{}: {}", error.tactic, error.message)).maybe_hint(error.hint.clone()),
+            None => {
+                Error::new(Code::Tactic, format!("{}: {}", error.tactic, error.message)).maybe_hint(error.hint.clone())
+            }
         }
     }
 
@@ -265,8 +299,8 @@ impl File {
         found.unwrap_or_else(|| span.clone())
     }
 
-    fn tell(&self, span: Range<usize>, message: String, hint: Option<String>) -> Error {
-        let diagnostic = Diagnostic { severity: Severity::Error, span, message, label: String::new(), hint };
+    fn tell(&self, code: Code, span: Range<usize>, message: String, hint: Option<String>) -> Error {
+        let diagnostic = Diagnostic { code, severity: Severity::Error, span, message, label: String::new(), hint };
         diagnostics::tell_all(&self.name, &[(&self.text, &diagnostic)]);
         Error::AlreadyTold
     }

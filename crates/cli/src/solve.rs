@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright_solver::{Answer as Solved, Infeasible, Limit, Options, Problem, Progress, Solution, Start, contest};
 
 use crate::error::{Answer, Error};
@@ -75,7 +76,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let mut shown = Shown::new(start);
     let solved = meshwright_solver::solve(&problem, &options, |progress| shown.update(progress));
     shown.clear();
-    let solved = solved.map_err(|error| Error::new(error.to_string()))?;
+    let solved = solved.map_err(|error| Error::new(Code::Instance, error.to_string()))?;
     let seconds = start.elapsed().as_secs_f64();
     if let (Some(path), Solved::Solved(solution)) = (&arguments.output, &solved) {
         let list = serde_json::Value::from(solution.assignment.clone());
@@ -98,17 +99,21 @@ const FILE: Wanted<'_> = Wanted { kind: "file", names: &[] };
 fn read(path: &Path) -> Result<Problem, Error> {
     let bytes = input::read(path, FILE)?;
     contest::read(&bytes).map_err(|error| {
-        Error::new(format!("`{}` is no instance: {error}", path.display()))
+        Error::new(Code::Instance, format!("`{}` is no instance: {error}", path.display()))
             .hint("`meshwright solve --help` says what an instance is")
     })
 }
 
 fn read_assignment(path: &Path, problem: &Problem) -> Result<Vec<u32>, Error> {
-    let list: Vec<u32> = serde_json::from_slice(&input::read(path, FILE)?)
-        .map_err(|error| Error::new(format!("`{}` is no list of alternatives: {error}", path.display())))?;
+    let list: Vec<u32> = serde_json::from_slice(&input::read(path, FILE)?).map_err(|error| {
+        Error::new(Code::Instance, format!("`{}` is no list of alternatives: {error}", path.display()))
+    })?;
     if list.len() != problem.nodes.len() {
         let (found, expected) = (count(list.len()), count(problem.nodes.len()));
-        return Err(Error::new(format!("`{}` has {found} choices for {expected} nodes", path.display())));
+        return Err(Error::new(
+            Code::Instance,
+            format!("`{}` has {found} choices for {expected} nodes", path.display()),
+        ));
     }
     Ok(list)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use meshwright::codes::Code;
 use meshwright::interpret::Tensor;
 use meshwright::program::{DType, Program, Type};
 use safetensors::tensor::TensorView;
@@ -18,7 +19,7 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
     let shown = path.display();
     let data = input::read(path, Wanted { kind: "safetensors file", names: &[] })?;
     let file = SafeTensors::deserialize(&data)
-        .map_err(|error| Error::new(format!("`{shown}` is not a safetensors file: {error}")))?;
+        .map_err(|error| Error::new(Code::Tensors, format!("`{shown}` is not a safetensors file: {error}")))?;
     let names = names("argument", program.arguments.iter().map(|argument| argument.name.as_str()));
     let mut unread: BTreeSet<String> = file.names().into_iter().map(str::to_owned).collect();
     let mut tensors = Vec::new();
@@ -30,17 +31,24 @@ pub(crate) fn read(path: &Path, program: &Program) -> Result<Vec<Tensor>, Error>
         }
         let found = [name.clone(), numbered("argument", index)].into_iter().find(|name| unread.remove(name));
         let Some(found) = found else {
-            return Err(Error::new(format!("`{shown}` has no tensor for argument `{name}` of type `{ty}`"))
-                .maybe_hint(nearest(name, unread.iter().map(String::as_str)).map(|near| format!("it has `{near}`"))));
+            return Err(Error::new(
+                Code::Tensors,
+                format!("`{shown}` has no tensor for argument `{name}` of type `{ty}`"),
+            )
+            .maybe_hint(nearest(name, unread.iter().map(String::as_str)).map(|near| format!("it has `{near}`"))));
         };
-        let view =
-            file.tensor(&found).map_err(|error| Error::new(format!("cannot read `{found}` of `{shown}`: {error}")))?;
+        let view = file
+            .tensor(&found)
+            .map_err(|error| Error::new(Code::Tensors, format!("cannot read `{found}` of `{shown}`: {error}")))?;
         tensors.push(tensor(&found, &view, ty)?);
     }
     // A file may hold the expected results beside the inputs.
     match unread.iter().find(|name| !name.starts_with("result.")) {
-        Some(name) => Err(Error::new(format!("`{shown}` has a tensor `{name}`, but the model has no such argument"))
-            .maybe_hint(nearest(name, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")))),
+        Some(name) => Err(Error::new(
+            Code::Tensors,
+            format!("`{shown}` has a tensor `{name}`, but the model has no such argument"),
+        )
+        .maybe_hint(nearest(name, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?")))),
         None => Ok(tensors),
     }
 }
@@ -55,13 +63,15 @@ pub(crate) fn serialize(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
         if ty.dtype == DType::Token {
             continue;
         }
-        let refused = |why: String| Error::new(format!("cannot store result `{name}` of type `{ty}`: {why}"));
+        let refused =
+            |why: String| Error::new(Code::Tensors, format!("cannot store result `{name}` of type `{ty}`: {why}"));
         let dtype =
             file_dtype(ty.dtype).ok_or_else(|| refused("safetensors files have no such element type".to_owned()))?;
         let view = TensorView::new(dtype, ty.shape.to_vec(), data).map_err(|error| refused(error.to_string()))?;
         views.push((name, view));
     }
-    safetensors::serialize(views, None).map_err(|error| Error::new(format!("cannot store the results: {error}")))
+    safetensors::serialize(views, None)
+        .map_err(|error| Error::new(Code::Tensors, format!("cannot store the results: {error}")))
 }
 
 fn tensor(name: &str, view: &TensorView<'_>, ty: &Type) -> Result<Tensor, Error> {
@@ -71,10 +81,10 @@ fn tensor(name: &str, view: &TensorView<'_>, ty: &Type) -> Result<Tensor, Error>
         None => format!("{:?} of shape {:?}", view.dtype(), view.shape()),
     };
     if found != ty.to_string() {
-        return Err(Error::new(format!("tensor `{name}` is `{found}`, but the argument is `{ty}`")));
+        return Err(Error::new(Code::Tensors, format!("tensor `{name}` is `{found}`, but the argument is `{ty}`")));
     }
     Tensor::from_bytes(ty.clone(), view.data())
-        .ok_or_else(|| Error::new(format!("tensor `{name}` does not hold the bytes of {ty}")))
+        .ok_or_else(|| Error::new(Code::Tensors, format!("tensor `{name}` does not hold the bytes of {ty}")))
 }
 
 /// The element type as safetensors files call it.

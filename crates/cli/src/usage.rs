@@ -1,6 +1,7 @@
 //! Wrong usage of the command, told like every other error.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use meshwright::codes::Code;
 
 use crate::error::{self, Error};
 
@@ -34,7 +35,7 @@ fn reword(text: &str) -> Error {
         hints.push(usage.map_or("see `--help`".to_owned(), |usage| format!("usage is `{usage}`")));
     }
     let message = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-    Error::new(quote(&message)).hint(hints.join("; "))
+    Error::new(Code::Usage, quote(&message)).hint(hints.join("; "))
 }
 
 /// The parser puts literals in single quotes, we put them in backticks.

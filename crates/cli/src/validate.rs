@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright::validate::{Outcome, Row, Score, memory_error, parse_rows, score, time_error, validate};
 use serde_json::{Map, Value, json};
 
@@ -48,15 +49,16 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
     let name = arguments.runs.display();
     let bytes = input::read(&arguments.runs, Wanted { kind: "table", names: &[] })?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::new(format!("`{name}` is not valid UTF-8")).hint("save the table as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Error::new(Code::Unreadable, format!("`{name}` is not valid UTF-8")).hint("save the table as UTF-8")
+    })?;
     let mut rows = parse_rows(&text).map_err(|message| {
-        Error::new(format!("`{name}`: {message}")).hint("docs/concepts/accuracy.md lists the columns")
+        Error::new(Code::Runs, format!("`{name}`: {message}")).hint("docs/concepts/accuracy.md lists the columns")
     })?;
     if !arguments.source.is_empty() {
         rows.retain(|row| arguments.source.iter().any(|source| row.source_id.starts_with(source.as_str())));
         if rows.is_empty() {
-            return Err(Error::new(format!("no row of `{name}` is of such a source")));
+            return Err(Error::new(Code::Runs, format!("no row of `{name}` is of such a source")));
         }
     }
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);

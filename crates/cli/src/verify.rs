@@ -1,6 +1,7 @@
 //! `meshwright verify`: whether a partitioned model computes what the whole one does.
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright::interpret::{
     Difference, EvaluateError, Options, Tensor, check_sizes, difference, evaluate, evaluate_partitioned,
     evaluate_pipeline, generate_arguments,
@@ -57,7 +58,7 @@ const MAXIMUM_ELEMENTS: usize = 1 << 27;
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(tolerance) = arguments.tolerance.filter(|tolerance| !tolerance.is_finite() || *tolerance < 0.0) {
-        return Err(Error::new(format!("`--tolerance` is {tolerance}, must be 0 or more")));
+        return Err(Error::new(Code::Usage, format!("`--tolerance` is {tolerance}, must be 0 or more")));
     }
     let schedule = Schedule::load_layout(&arguments.model, &arguments.schedule)?;
     let program = &schedule.model.program;
@@ -88,8 +89,11 @@ fn check_devices(devices: usize) -> Result<(), Error> {
         return Ok(());
     }
     let devices = count(devices);
-    Err(Error::new(format!("{devices} devices are too many to be evaluated, {MAXIMUM_DEVICES} is the most"))
-        .hint("verify the same tactics on a smaller mesh"))
+    Err(Error::new(
+        Code::TooManyDevices,
+        format!("{devices} devices are too many to be evaluated, {MAXIMUM_DEVICES} is the most"),
+    )
+    .hint("verify the same tactics on a smaller mesh"))
 }
 
 /// Refuses what would fill the memory: on all devices together, every argument and the largest value.
@@ -103,7 +107,7 @@ fn check_elements(program: &Program, devices: usize) -> Result<(), Error> {
     if total > MAXIMUM_ELEMENTS {
         let on = if devices > 1 { format!(" on {devices} devices") } else { String::new() };
         let message = format!("the model has {} elements{on} at a time, too many to be evaluated", count(total));
-        return Err(Error::new(message).hint(hint));
+        return Err(Error::new(Code::TooManyDevices, message).hint(hint));
     }
     Ok(())
 }

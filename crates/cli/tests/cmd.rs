@@ -16,7 +16,10 @@ fn commands() {
         .case("tests/cmd/*.trycmd")
         .case("tests/cmd/*.toml")
         .case("../../docs/guides/clusters.md")
+        .case("../../docs/guides/first-plan.md")
         .case("../../docs/guides/profile.md")
+        .case("../../docs/guides/report.md")
+        .case("../../docs/guides/rules.md")
         .case("../../README.md")
         .env("NO_COLOR", "1");
 }

@@ -3,6 +3,8 @@
 //!
 //! The modules stand in the order of the pipeline.
 
+pub mod codes;
+
 pub mod program;
 
 pub mod import;

@@ -1,5 +1,6 @@
 //! Errors as Python sees them: the words of the command, with the hint below.
 
+use meshwright::codes::Code;
 use meshwright::import::Diagnostic;
 use meshwright_report::diagnostics::{Module, Renderer, render};
 use meshwright_report::problem::Problem;
@@ -41,5 +42,5 @@ pub(crate) fn diagnosed(name: &str, module: &Module, diagnostics: &[&Diagnostic]
         render(&renderer, name, module, diagnostic) + &hint
     });
     let more = diagnostics.len().checked_sub(TOLD + 1).map(|more| format!("and {} more", more + 1));
-    Problem::new(told.chain(more).collect::<Vec<_>>().join("\n\n"))
+    Problem::new(Code::Syntax, told.chain(more).collect::<Vec<_>>().join("\n\n"))
 }

@@ -1,14 +1,18 @@
 //! Steps in stages as Python sees them.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use meshwright::codes::Code;
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Instruction, Pipeline as Staged, Pipelined, pipeline};
+use meshwright::plan::{Plan, Runs};
 use meshwright::program::Program;
 use meshwright::shard::{Axis, Mesh, Sharding};
 use meshwright::simulate::Prepared;
 use meshwright::tactics::{Action, StageCut, Stages, Tactic};
 use meshwright_report::axes::Axes;
+use meshwright_report::plan::{AppliedPlan, Setting, plan_file, step};
 use meshwright_report::problem::Problem;
 use meshwright_report::simulate::{Simulation, Step, Summary, check_devices};
 use meshwright_report::table::size;
@@ -44,6 +48,54 @@ pub(crate) struct Pipeline {
     peak_bytes: u64,
     #[pyo3(get)]
     memory_limit: u64,
+    /// The text of `plan.json`, where stages were planned.
+    #[pyo3(get)]
+    json: Option<String>,
+}
+
+impl Pipeline {
+    /// Stages that were planned.
+    pub(crate) fn found(asked: &Asked, program: &Program, plan: Plan, started: Instant) -> Result<Pipeline, Refused> {
+        let step = step(program, &plan, asked.engine);
+        let simulation = Simulation::new(&step, &asked.cluster, asked.engine);
+        let setting = Setting {
+            model: &asked.name,
+            settings: &[],
+            program,
+            cluster: &asked.whole_cluster,
+            engine: asked.engine.name,
+            memory_limit: asked.limit_bytes,
+        };
+        let unplannable = |message: String| Refused::Unplannable(Problem::new(Code::Unplannable, message));
+        let json = plan_file(&setting, &plan, simulation.mfu).to_text().map_err(unplannable)?;
+        let Runs::Stages { pipeline, modules } = plan.runs else {
+            return Err(unplannable("there are no stages".into()));
+        };
+        let anatomy = Arc::new(program.anatomy());
+        let (feedback, conflicts, program) = (Vec::new(), Vec::new(), program.clone());
+        let found = Pipelined { program, anatomy, pipeline: *pipeline, modules, feedback, conflicts };
+        asked.told(found, None, started, Some(json))
+    }
+
+    /// Stages as the file of a plan has them.
+    pub(crate) fn applied(name: &str, program: &Program, plan: &AppliedPlan) -> Result<Pipeline, Problem> {
+        let wrong =
+            |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
+        let found = plan.pipeline(program).map_err(wrong)?;
+        let asked = Asked {
+            name: name.to_owned(),
+            engine: plan.engine(),
+            whole_cluster: plan.cluster().clone(),
+            cluster: plan.cluster().clone(),
+            limit_bytes: plan.file().memory_limit,
+            mesh: None,
+            tactics: None,
+            microbatches: None,
+        };
+        let json = plan.file().to_text().map_err(Problem::of(Code::PlanFile))?;
+        let told = asked.told(found, None, Instant::now(), Some(json));
+        told.map_err(|(Refused::Unplannable(problem) | Refused::TooLarge(problem))| problem)
+    }
 }
 
 /// A buffer: its stage, whether there is one for every microbatch, the dimension that is cut into them, the type of
@@ -187,7 +239,7 @@ impl Asked {
     /// of a few is taken.
     pub(crate) fn pipeline(&self, program: &Program) -> Result<Pipeline, Refused> {
         let tactics = self.tactics.as_deref().unwrap_or_default();
-        let unplannable = |message: &str| Refused::Unplannable(Problem::new(message));
+        let unplannable = |message: &str| Refused::Unplannable(Problem::new(Code::Unplannable, message));
         let stages = find_stages(tactics).ok_or_else(|| unplannable("no tactic has `stages`"))?;
         let mesh = self.stage_mesh(tactics, count(stages)).map_err(Refused::Unplannable)?;
         if let Some(axis) = mesh.axes.iter().find(|axis| axis.temporal) {
@@ -222,17 +274,18 @@ impl Asked {
         let devices = self.cluster.devices();
         let each = devices / stages.max(1);
         if each * stages != devices {
-            let problem = Problem::new(format!("{devices} devices are not {stages} stages of as many each"));
+            let problem =
+                Problem::new(Code::TooFewDevices, format!("{devices} devices are not {stages} stages of as many each"));
             return Err(problem.hint("say how many each has with `mesh`"));
         }
         let hint = "say what the mesh of one stage is, such as `mesh={\"data\": 2, \"model\": 2}`";
         let name = match names[..] {
             [] => "data",
             [name] => name,
-            _ => return Err(Problem::new("tactics name several axes, and there is no mesh").hint(hint)),
+            _ => return Err(Problem::new(Code::Mesh, "tactics name several axes, and there is no mesh").hint(hint)),
         };
         let axis = Axis { name: name.to_owned(), size: each, temporal: false };
-        Mesh::new(vec![axis]).map_err(|message| Problem::new(message).hint(hint))
+        Mesh::new(vec![axis]).map_err(|message| Problem::new(Code::Unplannable, message).hint(hint))
     }
 
     fn pipeline_in(
@@ -248,7 +301,7 @@ impl Asked {
         let refuse = |problem: Problem| Refused::Unplannable(problem);
         let mut axes = mesh.axes.clone();
         axes.push(Axis { name: MICROBATCHES.to_owned(), size: microbatches, temporal: true });
-        let mesh = Mesh::new(axes).map_err(|message| refuse(Problem::new(format!("mesh: {message}"))))?;
+        let mesh = Mesh::new(axes).map_err(|message| refuse(Problem::new(Code::Mesh, format!("mesh: {message}"))))?;
         // What comes first stays, so that devices cut the batch before time does.
         let mut tactics = tactics.to_vec();
         let cut = format!("[[tactic]]\naxis = \"{MICROBATCHES}\"\npreset = \"data\"\n");
@@ -260,15 +313,27 @@ impl Asked {
         let started = Instant::now();
         let stages = find_stages(tactics).map_or(1, count);
         let spare = check_devices(mesh.devices() * stages, &self.cluster);
-        let spare = spare.map_err(|(message, hint)| Refused::Unplannable(Problem::new(message).hint(hint)))?;
+        let spare = spare
+            .map_err(|(message, hint)| Refused::Unplannable(Problem::new(Code::Unplannable, message).hint(hint)))?;
         let found = pipeline(program, mesh, tactics, &estimate).map_err(|error| {
-            let problem = Problem::new(format!("{}: {}", error.tactic, error.message));
+            let problem = Problem::new(Code::Tactic, format!("{}: {}", error.tactic, error.message));
             Refused::Unplannable(Problem { hint: error.hint, ..problem })
         })?;
         self.simulated(found, spare, started)
     }
 
     fn simulated(&self, found: Pipelined, spare: Option<String>, started: Instant) -> Result<Pipeline, Refused> {
+        self.told(found, spare, started, None)
+    }
+
+    /// What stages come to. `json` is the plan that they are of.
+    fn told(
+        &self,
+        found: Pipelined,
+        spare: Option<String>,
+        started: Instant,
+        json: Option<String>,
+    ) -> Result<Pipeline, Refused> {
         let Pipelined { program, anatomy, pipeline, modules, feedback, .. } = found;
         let prepared = Prepared::new(pipeline.clone(), &anatomy.classes, self.engine);
         let step = Step { modules, ..Step::of(prepared, &program, &anatomy, &feedback) };
@@ -279,7 +344,7 @@ impl Asked {
             let message =
                 format!("Does not fit: stage {stage} takes {} on a device, which has {}", size(peak), size(limit));
             let hint = "allow more `memory`, give more stages or devices, more `microbatches` or a smaller batch";
-            return Err(Refused::TooLarge(Problem::new(message).hint(hint)));
+            return Err(Refused::TooLarge(Problem::new(Code::DoesNotFit, message).hint(hint)));
         }
         let summary = Summary {
             name: self.name.clone(),
@@ -298,6 +363,7 @@ impl Asked {
             memory_limit: self.limit_bytes,
             axes: Axes::new(&pipeline.mesh, held.iter()),
             next: anatomy.next.clone(),
+            json,
             held,
             pipeline,
         })

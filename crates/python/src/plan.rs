@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use meshwright::codes::Code;
 use meshwright::lower::{CollectiveKind, LocalProgram, measure, stablehlo};
 use meshwright::plan::Plan as Found;
 use meshwright::profile::work;
 use meshwright::program::{Id, Op, Program, expand_attention};
 use meshwright::simulate::Prepared;
 use meshwright_report::axes::Axes;
-use meshwright_report::plan::{AppliedPlan, Report, Setting, plan_file, step};
+use meshwright_report::page::applied_document;
+use meshwright_report::plan::{AppliedPlan, PlanFile, Report, Setting, plan_file, step};
 use meshwright_report::problem::Problem;
 use meshwright_report::simulate::{Simulation, Step, Summary};
 use pyo3::prelude::*;
 
+use crate::error::refuse;
 use crate::program::Asked;
 
 /// How wide texts are.
@@ -24,6 +27,8 @@ pub(crate) const WIDTH: usize = 80;
 /// A plan: how every device runs a part of a step, and what that comes to.
 #[pyclass(frozen, module = "meshwright")]
 pub(crate) struct Plan {
+    /// The step that it is for.
+    program: Arc<Program>,
     local: LocalProgram,
     axes: Axes,
     /// The text of the plan as a file.
@@ -47,7 +52,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn found(asked: &Asked, program: &Program, found: Found, seconds: f64) -> Result<Plan, Problem> {
+    pub(crate) fn found(asked: &Asked, program: &Arc<Program>, found: Found, seconds: f64) -> Result<Plan, Problem> {
         let step = step(program, &found, asked.engine);
         let simulation = Simulation::new(&step, &asked.cluster, asked.engine);
         let setting = Setting {
@@ -58,14 +63,18 @@ impl Plan {
             engine: asked.engine.name,
             memory_limit: asked.limit_bytes,
         };
-        let json = plan_file(&setting, &found, simulation.mfu).to_text().map_err(Problem::new)?;
+        let json = plan_file(&setting, &found, simulation.mfu).to_text().map_err(Problem::of(Code::PlanFile))?;
         let simulated =
             Summary { name: asked.name.clone(), step: &step, simulation: &simulation, notes: Vec::new(), seconds };
         let limit_bytes = asked.limit_bytes;
         let report = Report { program, plan: &found, simulated, limit_bytes, planning_seconds: seconds };
         let summary = report.to_text(WIDTH);
+        let Some(local) = found.runs.one().cloned() else {
+            return Err(Problem::new(Code::Unplannable, "a plan in stages is no single program"));
+        };
         Ok(Plan {
-            axes: axes(&found.local),
+            program: Arc::clone(program),
+            axes: axes(&local),
             json,
             summary,
             cluster: asked.whole_cluster.name.clone(),
@@ -74,12 +83,13 @@ impl Plan {
             step_seconds: found.timeline.step_seconds,
             peak_bytes: found.peak_bytes,
             memory_limit: limit_bytes,
-            local: found.local,
+            local,
         })
     }
 
     pub(crate) fn applied(name: &str, program: &Arc<Program>, plan: &AppliedPlan) -> Result<Plan, Problem> {
-        let wrong = |reason: String| Problem::new(format!("cannot use the plan `{}`: {reason}", plan.name()));
+        let wrong =
+            |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
         let partitioned = plan.partition(program).map_err(wrong)?;
         let (engine, file) = (plan.engine(), plan.file());
         let prepared = Prepared::whole(partitioned.local.clone(), &partitioned.anatomy.classes, engine);
@@ -89,8 +99,9 @@ impl Plan {
         let summary =
             Summary { name: name.to_owned(), step: &step, simulation: &simulation, notes: Vec::new(), seconds };
         Ok(Plan {
+            program: Arc::clone(program),
             axes: axes(&partitioned.local),
-            json: file.to_text().map_err(Problem::new)?,
+            json: file.to_text().map_err(Problem::of(Code::PlanFile))?,
             summary: summary.to_text(WIDTH),
             cluster: file.cluster.name.clone(),
             engine: engine.name.to_owned(),
@@ -100,6 +111,25 @@ impl Plan {
             memory_limit: file.memory_limit,
             local: partitioned.local,
         })
+    }
+}
+
+impl Plan {
+    /// The plan as a page, made of its file as everybody makes it.
+    fn page(&self) -> Result<String, Problem> {
+        let file = PlanFile::parse(&self.json)?;
+        let name = file.model.name.clone();
+        let plan = AppliedPlan::new(&name, file, &self.program)?;
+        let prepared = Prepared::whole(self.local.clone(), &self.program.anatomy().classes, plan.engine());
+        let step = Step::of(prepared, &self.program, &self.program.anatomy(), &[]);
+        let mut cluster = plan.cluster().clone();
+        for nodes in &mut cluster.nodes {
+            nodes.device.memory_bytes = nodes.device.memory_bytes.min(self.memory_limit as usize);
+        }
+        let simulation = Simulation::new(&step, &cluster, plan.engine());
+        let summary = Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: 0.0 };
+        let document = applied_document(&summary, &self.program, &plan);
+        document.to_html(&self.summary).map_err(Problem::of(Code::Unwritable))
     }
 }
 
@@ -185,10 +215,14 @@ impl Plan {
     /// Writes the plan to a file: whole under its name, or not at all.
     #[expect(clippy::needless_pass_by_value, reason = "Python's paths become ours")]
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let mut partial = path.clone().into_os_string();
-        partial.push(".partial");
-        py.detach(|| fs::write(&partial, &self.json).and_then(|()| fs::rename(&partial, &path)))?;
-        Ok(())
+        Ok(py.detach(|| write(&path, &self.json))?)
+    }
+
+    /// Writes a page that shows all of the plan, for a browser: whole under its name, or not at all.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's paths become ours")]
+    fn report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let page = py.detach(|| self.page()).map_err(|problem| refuse(&problem))?;
+        Ok(py.detach(|| write(&path, &page))?)
     }
 
     fn __str__(&self) -> &str {
@@ -204,6 +238,14 @@ impl Plan {
 /// What a function of `meshwright.exports` makes of a plan.
 fn exported<'py>(function: &str, plan: Bound<'py, Plan>) -> PyResult<Bound<'py, PyAny>> {
     plan.py().import("meshwright.exports")?.call_method1(function, (plan,))
+}
+
+/// Writes a file: whole under its name, or not at all.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    fs::write(&partial, text)?;
+    fs::rename(&partial, path)
 }
 
 fn axes(local: &LocalProgram) -> Axes {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use meshwright::cluster::{Cluster, ClusterError, parse, parse_bytes, parse_file};
+use meshwright::codes::Code;
 use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Options, Tensor, evaluate};
-use meshwright::plan::{Refusal, Request, Told, plan};
+use meshwright::plan::{Refusal, Request, Runs, StageCount, Told, plan, plan_stages};
 use meshwright::profile::MemoryModel;
 use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
@@ -45,8 +46,11 @@ impl Program {
         Ok(Program { name: name.to_owned(), program: Arc::new(program), warnings })
     }
 
-    /// The fastest way found to run it on a cluster that fits the memory.
-    #[pyo3(signature = (cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, engine = "xla"))]
+    /// The fastest way found to run it on a cluster that fits the memory, in so many stages, or with `auto` in as many
+    /// as are fastest.
+    #[pyo3(signature = (
+        cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, stages = None, engine = "xla"
+    ))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn plan(
         &self,
@@ -56,12 +60,14 @@ impl Program {
         mesh: Option<&str>,
         tactics: Option<&str>,
         microbatches: Option<usize>,
+        stages: Option<&str>,
         engine: &str,
-    ) -> PyResult<Plan> {
+    ) -> PyResult<AnyPlan> {
         let words = Words { cluster, memory, mesh, tactics, microbatches, engine };
         let asked = Asked::new(&self.name, &words).map_err(|problem| refuse(&problem))?;
+        let count = stages.map(stage_count).transpose().map_err(|problem| refuse(&problem))?;
         let program = Arc::clone(&self.program);
-        interruptible(py, move || asked.plan(&program))?.map_err(Refused::into_error)
+        interruptible(py, move || asked.plan(&program, count))?.map_err(Refused::into_error)
     }
 
     /// The step in the stages that tactics ask for.
@@ -85,20 +91,28 @@ impl Program {
 
     /// The plan of a file, by its text. One for another program, or another cluster, is refused.
     #[pyo3(signature = (text, name, cluster = None))]
-    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<Plan> {
+    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<AnyPlan> {
         let (own_name, program) = (self.name.clone(), Arc::clone(&self.program));
         let cluster = cluster.map(read_cluster).transpose().map_err(|problem| refuse(&problem))?;
-        let load = move || -> Result<Plan, Problem> {
+        let load = move || -> Result<AnyPlan, Problem> {
             let file = PlanFile::parse(&text).map_err(|problem| Problem {
                 message: format!("cannot read the plan `{name}`: {}", problem.message),
                 ..problem
             })?;
             let plan = AppliedPlan::new(&name, file, &program)?;
             if let Some(cluster) = &cluster {
-                let refuse = |message| Problem::new(message).hint("plan again for these devices");
+                let refuse = |message| Problem::new(Code::OtherDevices, message).hint("plan again for these devices");
                 plan.check_cluster(cluster).map_err(refuse)?;
             }
-            Plan::applied(&own_name, &program, &plan)
+            if !plan.recipe.held.is_empty() {
+                let message = format!("`{name}` leaves state on the host, which what runs plans here does not do");
+                return Err(Problem::new(Code::Unplannable, message)
+                    .hint("plan again here, or by a tactic with `auto = true` and `only`"));
+            }
+            if plan.recipe.staging.is_some() {
+                return Pipeline::applied(&own_name, &program, &plan).map(AnyPlan::Pipeline);
+            }
+            Plan::applied(&own_name, &program, &plan).map(AnyPlan::Plan)
         };
         interruptible(py, load)?.map_err(|problem| refuse(&problem))
     }
@@ -109,7 +123,7 @@ impl Program {
         let model = match memory {
             "eager" => MemoryModel::Eager,
             "fused" => MemoryModel::Fused,
-            _ => return Err(refuse(&Problem::new(format!("there is no memory model `{memory}`")))),
+            _ => return Err(refuse(&Problem::new(Code::Usage, format!("there is no memory model `{memory}`")))),
         };
         let (name, program) = (self.name.clone(), Arc::clone(&self.program));
         interruptible(py, move || profile_report(&name, &program, model, WIDTH))
@@ -119,7 +133,7 @@ impl Program {
     fn evaluate(&self, py: Python<'_>, arguments: Vec<Vec<u8>>) -> PyResult<Vec<Vec<u8>>> {
         let program = Arc::clone(&self.program);
         let evaluated = interruptible(py, move || evaluated(&program, &arguments))?;
-        evaluated.map_err(|message| refuse(&Problem::new(message)))
+        evaluated.map_err(|message| refuse(&Problem::new(Code::Evaluation, message)))
     }
 
     /// The program as StableHLO text.
@@ -170,7 +184,7 @@ fn read(name: &str, text: String) -> Result<(Parsed, Vec<String>), Problem> {
     };
     check_whole(program)?;
     let warnings = of(Severity::Warning).iter().map(|diagnostic| diagnostic.message.clone()).collect();
-    Ok((planned_program(program).map_err(Problem::new)?, warnings))
+    Ok((planned_program(program).map_err(Problem::of(Code::Unplannable))?, warnings))
 }
 
 /// What is asked for, in the words of the command.
@@ -196,6 +210,20 @@ pub(crate) struct Asked {
     pub(crate) microbatches: Option<usize>,
 }
 
+/// A plan as Python gets it.
+#[derive(IntoPyObject)]
+enum AnyPlan {
+    Plan(Plan),
+    Pipeline(Pipeline),
+}
+
+/// How many stages are asked for.
+fn stage_count(text: &str) -> Result<StageCount, Problem> {
+    let count = text.parse::<usize>().ok().filter(|&count| count > 0).map(StageCount::Exactly);
+    let count = if text == "auto" { Some(StageCount::Any) } else { count };
+    count.ok_or_else(|| Problem::new(Code::Usage, "`stages` has to be a number of at least 1, or `auto`"))
+}
+
 /// Why there is no plan.
 pub(crate) enum Refused {
     Unplannable(Problem),
@@ -213,21 +241,23 @@ impl Refused {
 
 impl Asked {
     fn new(name: &str, words: &Words<'_>) -> Result<Asked, Problem> {
-        let engine =
-            engine(words.engine).ok_or_else(|| Problem::new(format!("there is no engine `{}`", words.engine)))?;
+        let engine = engine(words.engine)
+            .ok_or_else(|| Problem::new(Code::Engine, format!("there is no engine `{}`", words.engine)))?;
         let whole_cluster = read_cluster(words.cluster)?;
         let tactics = words.tactics.map(read_tactics).transpose()?;
-        let mesh = words.mesh.map(|text| Mesh::parse(text).map_err(|message| Problem::new(format!("mesh: {message}"))));
+        let mesh = words
+            .mesh
+            .map(|text| Mesh::parse(text).map_err(|message| Problem::new(Code::Mesh, format!("mesh: {message}"))));
         let mut limit_bytes = whole_cluster.memory_bytes() as u64;
         if let Some(text) = words.memory {
-            let refuse = |(message, hint)| Problem::new(format!("memory: {message}")).hint(hint);
+            let refuse = |(message, hint)| Problem::new(Code::Amount, format!("memory: {message}")).hint(hint);
             limit_bytes = limit_bytes.min(parse_bytes(text).map_err(refuse)? as u64);
         }
         let left = tactics.iter().flatten().flat_map(|tactic| &tactic.actions);
         let left = left.filter_map(|action| if let Action::Auto(auto) = action { auto.memory_bytes } else { None });
         limit_bytes = left.fold(limit_bytes, u64::min);
         if words.microbatches == Some(0) {
-            return Err(Problem::new("a step has at least one microbatch"));
+            return Err(Problem::new(Code::Unplannable, "a step has at least one microbatch"));
         }
         let mut cluster = whole_cluster.clone();
         for nodes in &mut cluster.nodes {
@@ -237,32 +267,45 @@ impl Asked {
         Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
     }
 
-    fn plan(&self, program: &Parsed) -> Result<Plan, Refused> {
+    fn plan(&self, program: &Arc<Parsed>, count: Option<StageCount>) -> Result<AnyPlan, Refused> {
         let started = Instant::now();
         let all = Auto::default();
         let told = match &self.tactics {
             Some(tactics) => Some(Told::new(tactics, &all).map_err(|(number, message)| {
-                Refused::Unplannable(Problem::new(format!("tactic {}: {message}", number + 1)))
+                Refused::Unplannable(Problem::new(Code::Tactic, format!("tactic {}: {message}", number + 1)))
             })?),
             None => None,
         };
+        // What runs plans here leaves nothing on the host.
+        let mut cluster = self.cluster.clone();
+        cluster.nodes.iter_mut().for_each(|nodes| nodes.device.host.bytes_per_second = 0.0);
         let request = Request {
             program,
-            cluster: &self.cluster,
+            cluster: &cluster,
             engine: self.engine,
             limit_bytes: self.limit_bytes,
             microbatches: self.microbatches,
             told,
             mesh: self.mesh.as_ref(),
         };
-        let found = plan(&request).map_err(|refusal| match refusal {
-            Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(message)),
+        let found = match count {
+            Some(count) => plan_stages(&request, count),
+            None => plan(&request),
+        };
+        let found = found.map_err(|refusal| match refusal {
+            Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(Code::Unplannable, message)),
             Refusal::TooLarge(large) => {
                 let hint = "allow more `memory`, give more devices or a smaller batch, or leave `microbatches` open";
-                Refused::TooLarge(Problem::new(refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint))
+                Refused::TooLarge(
+                    Problem::new(Code::DoesNotFit, refusal_text(&large, self.limit_bytes, 80).trim_end()).hint(hint),
+                )
             }
         })?;
-        Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
+        if let Runs::Stages { .. } = found.runs {
+            return Pipeline::found(self, program, found, started).map(AnyPlan::Pipeline);
+        }
+        let found = Plan::found(self, program, found, started.elapsed().as_secs_f64());
+        found.map(AnyPlan::Plan).map_err(Refused::Unplannable)
     }
 }
 
@@ -276,7 +319,11 @@ pub(crate) fn cluster_devices(cluster: &str) -> PyResult<(String, usize)> {
 /// A cluster by its name; what has lines is a TOML file.
 fn read_cluster(text: &str) -> Result<Cluster, Problem> {
     if !text.contains('\n') {
-        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem { message, hint });
+        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem {
+            code: Code::Cluster,
+            message,
+            hint,
+        });
     }
     parse_file(text).map_err(|ClusterError { span, message, hint }| in_text("cluster", text, span, message, hint))
 }
@@ -287,6 +334,7 @@ pub(crate) fn read_tactics(text: &str) -> Result<Vec<Tactic>, Problem> {
 
 fn in_text(name: &str, text: &str, span: std::ops::Range<usize>, message: String, hint: Option<String>) -> Problem {
     let module = Module { text: text.into(), first_line: 1 };
-    let diagnostic = Diagnostic { severity: Severity::Error, span, message, label: String::new(), hint };
+    let diagnostic =
+        Diagnostic { code: Code::TacticsFile, severity: Severity::Error, span, message, label: String::new(), hint };
     diagnosed(name, &module, &[&diagnostic])
 }

@@ -33,7 +33,8 @@ pub fn render(renderer: &Renderer, name: &str, module: &Module, diagnostic: &Dia
     let label = Some(diagnostic.label.as_str()).filter(|label| !label.is_empty());
     let annotation = AnnotationKind::Primary.span(place.start..place.end).label(label);
     let snippet = Snippet::source(place.snippet).line_start(place.line).annotation(annotation);
-    let text = renderer.render(&[level.primary_title(diagnostic.message.as_str()).element(snippet)]);
+    let code = diagnostic.code.to_string();
+    let text = renderer.render(&[level.primary_title(diagnostic.message.as_str()).id(code).element(snippet)]);
     // The renderer would count columns in the cut line, so the place is written here.
     let indent = place.line.to_string().len();
     let origin =
@@ -94,12 +95,15 @@ fn floor(text: &str, offset: usize) -> usize {
 mod tests {
     use std::ops::Range;
 
+    use meshwright::codes::Code;
+
     use super::*;
 
     #[track_caller]
     fn check(text: &str, span: Range<usize>, expected: &str) {
         let module = Module { text: text.into(), first_line: 1 };
         let diagnostic = Diagnostic {
+            code: Code::Syntax,
             severity: Severity::Error,
             span,
             message: "wrong".to_owned(),
@@ -112,19 +116,23 @@ mod tests {
 
     #[test]
     fn a_span_points_into_its_line() {
-        check("one\ntwo three\n", 8..13, "error: wrong\n --> model.mlir:2:5\n  |\n2 | two three\n  |     ^^^^^ here");
+        check(
+            "one\ntwo three\n",
+            8..13,
+            "error[MW021]: wrong\n --> model.mlir:2:5\n  |\n2 | two three\n  |     ^^^^^ here",
+        );
     }
 
     #[test]
     fn a_span_at_or_beyond_the_end_points_behind_the_last_character() {
-        let expected = "error: wrong\n --> model.mlir:1:4\n  |\n1 | one\n  |    ^ here";
+        let expected = "error[MW021]: wrong\n --> model.mlir:1:4\n  |\n1 | one\n  |    ^ here";
         check("one", 3..3, expected);
         check("one", 9..12, expected);
     }
 
     #[test]
     fn a_span_inside_a_character_or_over_lines_is_cut() {
-        check("aé\nb", 2..4, "error: wrong\n --> model.mlir:1:2\n  |\n1 | aé\n  |  ^ here");
+        check("aé\nb", 2..4, "error[MW021]: wrong\n --> model.mlir:1:2\n  |\n1 | aé\n  |  ^ here");
     }
 
     #[test]
@@ -132,8 +140,14 @@ mod tests {
         let text = format!("{} wrong {}", "a".repeat(3_000_000), "b".repeat(3_000_000));
         let module = Module { text: text.into(), first_line: 1 };
         let span = 3_000_001..3_000_006;
-        let diagnostic =
-            Diagnostic { severity: Severity::Error, span, message: String::new(), label: String::new(), hint: None };
+        let diagnostic = Diagnostic {
+            code: Code::Syntax,
+            severity: Severity::Error,
+            span,
+            message: String::new(),
+            label: String::new(),
+            hint: None,
+        };
         let place = Place::new(&module, &diagnostic);
         assert_eq!((place.line, place.column), (1, 3_000_002));
         assert_eq!(&place.snippet[place.start..place.end], "wrong");

@@ -7,9 +7,12 @@ pub mod simulate;
 
 pub mod plan;
 
+pub mod page;
+
 pub mod axes;
 pub mod diagnostics;
 pub mod names;
+pub mod picture;
 pub mod place;
 pub mod problem;
 pub mod table;

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use meshwright::cluster::{Collective, MeasuredCollective};
+use meshwright::codes::Code;
 use meshwright::program::DType;
 use meshwright::simulate::{MeasuredChain, MeasuredLaunches, MeasuredNode, MeasuredProduct, Measurements, Product};
 use serde_json::Value;
@@ -43,8 +44,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Measures with the interpreter and engine that the user wants.
 pub(super) fn run(arguments: &Arguments) -> Result<Measured, Error> {
-    let unwritable =
-        |error: &std::io::Error| Error::new(format!("cannot write the script that measures: {}", reason(error)));
+    let unwritable = |error: &std::io::Error| {
+        Error::new(Code::Measuring, format!("cannot write the script that measures: {}", reason(error)))
+    };
     // The script starts itself again for each device of PyTorch, so that it has to be a file.
     let mut script =
         tempfile::Builder::new().prefix("meshwright-").suffix(".py").tempfile().map_err(|error| unwritable(&error))?;
@@ -66,12 +68,12 @@ fn output(python: &Path, command: &mut Command) -> Result<String, Error> {
     let shown = python.display();
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| {
-        Error::new(format!("cannot run `{shown}`: {}", reason(&error)))
+        Error::new(Code::Measuring, format!("cannot run `{shown}`: {}", reason(&error)))
             .hint("name an interpreter that has JAX or PyTorch with `--python`")
     })?;
     let (printed, told) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let Some(status) = wait(&mut child) else {
-        return Err(Error::new(format!("`{shown}` still measured after {} seconds", LIMIT.as_secs()))
+        return Err(Error::new(Code::Measuring, format!("`{shown}` still measured after {} seconds", LIMIT.as_secs()))
             .hint("give `--quick`, or fewer `--devices`"));
     };
     if status.success() {
@@ -86,7 +88,7 @@ fn output(python: &Path, command: &mut Command) -> Result<String, Error> {
         None => "was ended".to_owned(),
     };
     let told = if last.is_empty() { String::new() } else { format!(", after it said\n\n{}", last.join("\n")) };
-    Err(Error::new(format!("`{shown}` {end} while it measured{told}")))
+    Err(Error::new(Code::Measuring, format!("`{shown}` {end} while it measured{told}")))
 }
 
 /// Lines of a failure that are shown: the error and the innermost calls.
@@ -130,14 +132,17 @@ fn read(python: &Path, lines: &str) -> Result<Measured, Error> {
             _ => return Err(unreadable(python, line)),
         }
     }
-    measured.ok_or_else(|| Error::new(format!("`{}` printed no measurements", python.display())).hint(INTERPRETER))
+    measured.ok_or_else(|| {
+        Error::new(Code::Measuring, format!("`{}` printed no measurements", python.display())).hint(INTERPRETER)
+    })
 }
 
 const INTERPRETER: &str = "`--python` names an interpreter of Python with JAX or PyTorch";
 
 fn unreadable(python: &Path, line: &str) -> Error {
     let start: String = line.chars().take(80).collect();
-    Error::new(format!("`{}` printed what is no measurement: `{start}`", python.display())).hint(INTERPRETER)
+    Error::new(Code::Measuring, format!("`{}` printed what is no measurement: `{start}`", python.display()))
+        .hint(INTERPRETER)
 }
 
 fn missing(python: &Path, object: &Value) -> Error {
@@ -150,7 +155,7 @@ fn missing(python: &Path, object: &Value) -> Error {
     };
     let extra =
         if packages == "jax" { ", with `jax[cuda13]` for devices of NVIDIA and `jax[tpu]` for TPUs" } else { "" };
-    Error::new(message)
+    Error::new(Code::Measuring, message)
         .hint(format!("run `{shown} -m pip install {packages}`{extra}, or name another interpreter with `--python`"))
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use meshwright::codes::Code;
 use meshwright::simulate::calibrate;
 
 use crate::error::{Answer, Error, tell};
@@ -64,7 +65,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let measured = measure::run(arguments)?;
     let seconds = begin.elapsed().as_secs_f64();
     let fitted = calibrate(&measured.node, &measured.device, &measured.collectives).map_err(|error| {
-        Error::new(error.to_string()).hint("measure without `--quick`, while the machine does nothing else")
+        Error::new(Code::Measuring, error.to_string())
+            .hint("measure without `--quick`, while the machine does nothing else")
     })?;
     if let Some(path) = &arguments.output {
         let head = text::file_head(&measured);

@@ -1,9 +1,8 @@
 //! What is explained, as JSON.
 
-use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile};
+use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile, UsedAxis, axes};
 use serde_json::{Value, json};
 
-use super::axes::{Axis, axes};
 use super::{DecidedBy, Found};
 
 pub(super) fn summary(file: &PlanFile) -> Value {
@@ -11,7 +10,7 @@ pub(super) fn summary(file: &PlanFile) -> Value {
     let seconds = |class: &ClassPart| class.compute_seconds + class.moving_seconds;
     classes.sort_by(|left, right| seconds(right).total_cmp(&seconds(left)));
     let axis =
-        |axis: &Axis<'_>| json!({ "name": axis.name, "size": axis.size, "time": axis.is_time, "uses": axis.uses });
+        |axis: &UsedAxis<'_>| json!({ "name": axis.name, "size": axis.size, "time": axis.is_time, "uses": axis.uses });
     json!({
         "model": file.model.name,
         "settings": file.model.settings,

@@ -1,19 +1,21 @@
 //! `meshwright explain`: what a plan decided about what, and why.
 
-mod axes;
 mod json;
 mod text;
 
 use std::path::PathBuf;
 
 use clap::Args;
+use meshwright::codes::Code;
 use meshwright::tactics::Pattern;
 use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile, unfold_name};
+use serde_json::json;
 
 use crate::error::{Answer, Error};
 use crate::output;
 use crate::plan::read_plan;
 use crate::suggest::nearest;
+use crate::table::paragraph;
 use crate::terminal::terminal_width;
 
 /// Explain a plan: what is cut how, what that costs, and what else was possible
@@ -24,7 +26,7 @@ use crate::terminal::terminal_width;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// File that `meshwright plan -o` wrote, or `-` for standard input
+    /// File that `meshwright plan -o` wrote, or `-` for standard input; or the code of an error, such as `MW060`
     plan: PathBuf,
     /// Name of an argument such as `params.layers.0.mlp.up.weight`, scope of operations such as
     /// `layers.0.attn`, or a pattern of such names
@@ -37,25 +39,41 @@ pub(crate) struct Arguments {
 const AFTER_HELP: &str = "\
 Examples:
   meshwright explain plan.json
+  meshwright explain MW060
   meshwright explain plan.json 'params.layers.*.attn.**'
   meshwright explain plan.json layers.0.mlp --json | jq '.classes[].decided_by'";
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
-    let file = read_plan(&arguments.plan)?;
     let width = terminal_width();
+    let code = arguments.plan.to_str().and_then(Code::parse).filter(|_| !arguments.plan.exists());
+    if let Some(code) = code {
+        explain_code(code, arguments.json, width)?;
+        return Ok(Answer::Yes);
+    }
+    let file = read_plan(&arguments.plan)?;
     match &arguments.name {
-        None if arguments.json => output::print_json(&json::summary(&file))?,
+        None if arguments.json => output::print_json(&self::json::summary(&file))?,
         None => output::print(text::summary(&file, width).as_bytes())?,
         Some(name) => {
             let found = Found::new(&file, name)?;
             if arguments.json {
-                output::print_json(&json::found(&file, &found))?;
+                output::print_json(&self::json::found(&file, &found))?;
             } else {
                 output::print(text::found(&file, &found, width).as_bytes())?;
             }
         }
     }
     Ok(Answer::Yes)
+}
+
+/// Prints the page of a code.
+fn explain_code(code: Code, as_json: bool, width: usize) -> Result<(), Error> {
+    let page = code.page();
+    if as_json {
+        return output::print_json(&json!({ "code": code.to_string(), "title": page.title, "text": page.text }));
+    }
+    let text = format!("{code}: {}\n\n{}", page.title, paragraph(page.text, "", "", width));
+    output::print(text.as_bytes())
 }
 
 /// What a name stands for.
@@ -82,7 +100,7 @@ impl<'f> Found<'f> {
             let known = file.arguments.iter().map(|argument| &argument.name).chain(&scopes);
             let near = nearest(name, known.map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
             let some = "names are those of arguments, such as `batch.0`, and scopes, such as `layers.0`".to_owned();
-            let error = Error::new(format!("the plan has no argument and no scope `{name}`"));
+            let error = Error::new(Code::NoSuchName, format!("the plan has no argument and no scope `{name}`"));
             return Err(error.hint(near.unwrap_or(some)));
         }
         Ok(Found { arguments, classes })

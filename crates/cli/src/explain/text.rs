@@ -1,14 +1,18 @@
 //! What is explained, as people read it.
 
-use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart, given, unfold_name};
+use meshwright::shard::Mesh;
+use meshwright_report::picture::{parse_sharding, picture};
+use meshwright_report::plan::{ArgumentPart, ClassPart, PlanFile, RunnerUpPart, given, in_words, unfold_name};
 
-use super::axes::axes;
 use super::{DecidedBy, Found};
 use crate::names::{collapse, group};
 use crate::table::{Table, count, counted, duration, paragraph, share, size};
 
 /// Operations that are told.
 const CLASSES: usize = 16;
+
+/// Pictures are drawn where no more than so many things are told.
+const PICTURES: usize = 4;
 
 pub(super) fn summary(file: &PlanFile, width: usize) -> String {
     let results = &file.results;
@@ -20,24 +24,10 @@ pub(super) fn summary(file: &PlanFile, width: usize) -> String {
     let setting = format!("{} on {} by {}: {}", given(file), file.cluster.name, file.engine, file.whole_mesh());
     text += &paragraph(&setting, "", "  ", width);
     text += &format!("{} a step   MFU {}\n\n", duration(results.step_seconds), share(results.mfu, 1.0));
-    for axis in axes(file) {
-        let what = match axis.uses.as_slice() {
-            [] => "cuts nothing: all along it do the same".to_owned(),
-            uses => format!("cuts {}", listed(uses)),
-        };
-        let time = if axis.is_time { " in time" } else { "" };
-        text += &paragraph(&format!("axis `{}` of {}{time} {what}", axis.name, count(axis.size)), "", "  ", width);
+    for sentence in in_words(file) {
+        text += &paragraph(&sentence, "", "  ", width);
     }
     text + "\n" + &classes(file, width)
-}
-
-/// `a`, `a and b`, `a, b and c`.
-fn listed(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [word] => word.clone(),
-        [words @ .., last] => format!("{} and {last}", words.join(", ")),
-    }
 }
 
 /// The dearest classes; those that do the same are told once.
@@ -85,19 +75,40 @@ pub(super) fn found(file: &PlanFile, found: &Found<'_>, width: usize) -> String 
         let kind = format!("{} of type {}", argument.role, argument.ty);
         (argument.name.clone(), (kind, argument_text(file, argument, width)))
     };
-    for alike in group(found.arguments.iter().map(told)) {
+    let groups = group(found.arguments.iter().map(told));
+    let has_room = groups.len() + found.classes.len() <= PICTURES;
+    let draw = |lies: &str, ty: Option<&str>| if has_room { drawn(file, lies, ty, width) } else { String::new() };
+    for alike in groups {
         let (kind, text) = alike.what;
         let many = if alike.count > 1 { format!(", {} of them", count(alike.count)) } else { String::new() };
-        parts.push(paragraph(&format!("{}, {kind}{many}", alike.name), "", "  ", width) + &text);
+        let drawing = found.arguments.iter().find(|argument| told(argument).1 == (kind.clone(), text.clone()));
+        let drawing = drawing.map(|argument| draw(&argument.stored, Some(&argument.ty))).unwrap_or_default();
+        parts.push(paragraph(&format!("{}, {kind}{many}", alike.name), "", "  ", width) + &text + &drawing);
     }
-    parts.extend(found.classes.iter().map(|class| class_text(class, width)));
+    parts.extend(found.classes.iter().map(|class| class_text(class, width) + &draw(&class.result, None)));
     parts.join("\n")
+}
+
+/// A picture of how a value lies. The type of what operations make is not in plans.
+fn drawn(file: &PlanFile, lies: &str, ty: Option<&str>, width: usize) -> String {
+    let shape = ty.map(shape);
+    let mesh = file.whole_mesh();
+    let mesh = if mesh.is_empty() { Mesh::new(Vec::new()) } else { Mesh::parse(&mesh) };
+    let drawn = mesh.and_then(|mesh| Ok(picture(&mesh, shape.as_deref(), &parse_sharding(lies, &mesh)?, width)));
+    drawn.unwrap_or_default()
+}
+
+/// The sizes of `tensor<2x3xf32>`.
+fn shape(ty: &str) -> Vec<usize> {
+    let inside = ty.strip_prefix("tensor<").and_then(|rest| rest.strip_suffix('>')).unwrap_or("");
+    inside.split('x').map_while(|size| size.parse().ok()).collect()
 }
 
 /// How an argument is stored, and why.
 fn argument_text(file: &PlanFile, argument: &ArgumentPart, width: usize) -> String {
-    let ArgumentPart { role, stored, local_bytes, decided_by, .. } = argument;
-    let text = line(&format!("is stored as {stored}, {} on a device", size(*local_bytes as usize)), width);
+    let ArgumentPart { role, stored, local_bytes, on_host, decided_by, .. } = argument;
+    let place = if *on_host { "on the host for each device" } else { "on a device" };
+    let text = line(&format!("is stored as {stored}, {} {place}", size(*local_bytes as usize)), width);
     let Some(class) = decided_by.and_then(|class| file.classes.get(class)) else { return text };
     let how = if role == "input" { "as it is read" } else { "as its next value is made" };
     let place = format!("{how} in the {} pass by {}", class.phase, class.ops.join(", "));

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use meshwright::codes::Code;
 use meshwright::lower::{LocalProgram, Measures, stablehlo};
 use meshwright::program::{ArgumentClass, Program, Type};
 use meshwright::shard::{Mesh, Sharding};
@@ -69,7 +70,7 @@ Examples:
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
     if arguments.json && arguments.emit.is_some() && arguments.output.is_none() {
-        return Err(Error::new("`--json` and `--emit` both write to standard output")
+        return Err(Error::new(Code::FlagsExclude, "`--json` and `--emit` both write to standard output")
             .hint("give `-o FILE` for the program, or leave one of them out"));
     }
     if let Some(path) = &arguments.output {
@@ -95,7 +96,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
 fn execute_stages(arguments: &Arguments, schedule: &Schedule, started: Instant) -> Result<Answer, Error> {
     if arguments.emit == Some(Form::Stablehlo) {
         let message = "a model in stages is no single module";
-        return Err(Error::new(message).hint("`--emit local` prints what every stage runs"));
+        return Err(Error::new(Code::FlagsExclude, message).hint("`--emit local` prints what every stage runs"));
     }
     let pipelined = schedule.pipeline()?;
     let summary = StagedSummary {

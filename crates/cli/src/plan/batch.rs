@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use meshwright::codes::Code;
 use meshwright::models::Model;
 use meshwright::plan::{Considered, Plan, Refusal, Request, Tried, best_batch, plan};
 use meshwright::program::Program;
@@ -38,16 +39,15 @@ impl FromStr for BatchSize {
 pub(super) fn preset(arguments: &ModelArguments) -> Result<Model, Error> {
     let Some(preset) = model::preset(arguments)? else {
         let name = arguments.model.display();
-        return Err(Error::new(format!("`{name}` is a file, whose batch is what it is"))
+        return Err(Error::new(Code::Setting, format!("`{name}` is a file, whose batch is what it is"))
             .hint("`--batch` changes a preset; `meshwright models` lists them"));
     };
     if arguments.settings().iter().any(|setting| setting.starts_with("batch=")) {
-        return Err(
-            Error::new("the batch is given twice, by `--batch` and by `--set batch=…`").hint("leave one of them out")
-        );
+        return Err(Error::new(Code::FlagsExclude, "the batch is given twice, by `--batch` and by `--set batch=…`")
+            .hint("leave one of them out"));
     }
     if !preset.family.keys().contains(&"batch") {
-        return Err(Error::new("this model has no `batch`"));
+        return Err(Error::new(Code::Setting, "this model has no `batch`"));
     }
     Ok(preset)
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use meshwright::plan::{Refusal, Request, Rung, plan_ladder};
+use meshwright_report::page::{Document, ladder_document};
 use meshwright_report::plan::considered;
 use serde_json::{Value, json};
 
@@ -48,6 +49,10 @@ impl Ladder {
             size(self.limit_bytes as usize),
         );
         table.render(width) + "\n" + &paragraph(&words, "", "", width)
+    }
+
+    pub(super) fn to_document(&self, name: &str, cluster: &str) -> Document {
+        ladder_document(name, cluster, &self.rungs, self.to_json())
     }
 
     pub(super) fn to_json(&self) -> Value {

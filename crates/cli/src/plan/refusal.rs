@@ -1,5 +1,6 @@
 //! What is told where nothing fits.
 
+use meshwright::codes::Code;
 use meshwright::plan::{Change, Refusal, Request, Suggestion, TooLarge, suggest};
 use meshwright_report::plan::{considered, refusal_json, refusal_text};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ impl Refused<'_> {
     /// Tells why there is no plan, and what would fit.
     pub(super) fn tell(&self, refusal: Refusal, as_json: bool) -> Result<Answer, Error> {
         let large = match refusal {
-            Refusal::Unplannable(message) => return Err(Error::new(message)),
+            Refusal::Unplannable(message) => return Err(Error::new(Code::Unplannable, message)),
             Refusal::TooLarge(large) => large,
         };
         if !as_json {
@@ -37,6 +38,9 @@ impl Refused<'_> {
         }
         if suggestions.is_empty() && !as_json {
             tell_hint("none of the changes that were tried is enough");
+        }
+        if !as_json {
+            tell(format_args!("\n`meshwright explain {}` says more", Code::DoesNotFit));
         }
         Ok(Answer::No)
     }

@@ -11,13 +11,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use meshwright::codes::Code;
 use meshwright::profile::{ByClass, Class, Holds, MemoryModel, Profile, profile};
 use meshwright::program::{Phase, Program};
+use meshwright_report::page::{Document, profile_document};
 
 use crate::error::{Answer, Error};
 use crate::model::{self, ModelArguments};
 use crate::names::names;
-use crate::output;
+use crate::output::{self, Overwrite};
+use crate::page::PageArguments;
 use crate::schedule::{Schedule, ScheduleArguments};
 use crate::terminal::terminal_width;
 use vary::{Costs, Sizes};
@@ -48,11 +51,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     buffers: Option<usize>,
     /// Go through sizes of a preset, such as `batch=1,2,4` or `seq=512,1024`; may be given for both
-    #[arg(long, value_name = "KEY=LIST", conflicts_with_all = ["mesh", "buffers", "depth"])]
+    #[arg(long, value_name = "KEY=LIST", conflicts_with_all = ["mesh", "buffers", "depth", "html"])]
     vary: Vec<String>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -86,6 +93,7 @@ const DEPTH: usize = 3;
 const BUFFERS: usize = 20;
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
+    arguments.page.check(arguments.overwrite)?;
     if !arguments.vary.is_empty() {
         return vary(arguments);
     }
@@ -107,6 +115,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         let text = summary.to_text(terminal_width(), depth, arguments.buffers);
         output::print(text.as_bytes())?;
     }
+    let text = |width| summary.to_text(width, DEPTH, arguments.buffers);
+    arguments.page.write(arguments.overwrite, || summary.to_document(), text)?;
     Ok(Answer::Yes)
 }
 
@@ -119,7 +129,7 @@ pub fn profile_report(name: &str, program: &Program, memory_model: MemoryModel, 
 fn vary(arguments: &Arguments) -> Result<Answer, Error> {
     let model = model::preset(&arguments.model)?.ok_or_else(|| {
         let name = arguments.model.model.display();
-        Error::new(format!("`{name}` is a file, whose sizes are what they are"))
+        Error::new(Code::Vary, format!("`{name}` is a file, whose sizes are what they are"))
             .hint("`--vary` changes a preset; `meshwright models` lists them")
     })?;
     let costs = Costs::new(&model, arguments.memory.model(), &Sizes::parse(&arguments.vary, &model)?)?;
@@ -168,6 +178,15 @@ impl<'p> Summary<'p> {
             peak_step,
             seconds,
         }
+    }
+
+    fn to_document(&self) -> Document {
+        let title = match &self.devices {
+            Some(devices) => format!("{} on {}", self.name, devices.mesh),
+            None => self.name.clone(),
+        };
+        let json = self.to_json(usize::MAX, BUFFERS);
+        profile_document(title, self.verdict().trim_end().to_owned(), &self.profile, json)
     }
 
     fn program(&self) -> &Program {

@@ -30,7 +30,7 @@ impl Summary<'_> {
     }
 
     /// All in one line.
-    fn verdict(&self) -> String {
+    pub(super) fn verdict(&self) -> String {
         let devices = self.devices.as_ref().map(|devices| {
             let count = counted(devices.count, "device");
             format!(" on {}, one of {count}", devices.mesh)

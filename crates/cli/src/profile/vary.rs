@@ -1,5 +1,6 @@
 //! What a preset costs at many sizes of batch and sequence.
 
+use meshwright::codes::Code;
 use meshwright::models::Model;
 use meshwright::profile::{MemoryModel, Polynomial, SymbolicProfile, profile};
 use serde_json::{Value, json};
@@ -36,8 +37,9 @@ impl Sizes {
     pub(super) fn parse(texts: &[String], model: &Model) -> Result<Sizes, Error> {
         let mut sizes = Sizes { batches: vec![model.settings.batch], sequences: vec![model.settings.seq] };
         for text in texts {
-            let refuse =
-                |reason: &str| Error::new(format!("`--vary {text}` {reason}")).hint("such as `--vary batch=1,2,4`");
+            let refuse = |reason: &str| {
+                Error::new(Code::Vary, format!("`--vary {text}` {reason}")).hint("such as `--vary batch=1,2,4`")
+            };
             let (key, list) = text.split_once('=').ok_or_else(|| refuse("is not of the form KEY=LIST"))?;
             let number = |item: &str| item.parse().ok().filter(|&number: &usize| number > 0);
             let numbers: Option<Vec<usize>> = list.split(',').map(number).collect();
@@ -116,7 +118,7 @@ fn evaluated(symbolic: &SymbolicProfile, batch: usize, seq: usize) -> Cost {
 fn profiled(model: &Model, memory_model: MemoryModel, batch: usize, seq: usize) -> Result<Cost, Error> {
     let mut model = model.clone();
     (model.settings.batch, model.settings.seq) = (batch, seq);
-    let program = model.build().map_err(Error::new)?;
+    let program = model.build().map_err(Error::of(Code::Setting))?;
     let found = profile(&program, memory_model);
     Ok(Cost {
         batch,

@@ -9,7 +9,9 @@ use std::time::Instant;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use meshwright::cluster::Cluster;
+use meshwright::codes::Code;
 use meshwright::simulate::{ENGINES, Engine, engine};
+use meshwright_report::page::simulation_document;
 use meshwright_report::plan::AppliedPlan;
 use meshwright_report::simulate::{Simulation, Summary, check_devices};
 
@@ -17,6 +19,7 @@ use crate::cluster;
 use crate::error::{Answer, Error, tell};
 use crate::model::ModelArguments;
 use crate::output::{self, Overwrite};
+use crate::page::PageArguments;
 use crate::schedule::{LayoutArguments, Schedule};
 use crate::table::count;
 use crate::terminal::terminal_width;
@@ -42,6 +45,8 @@ pub(crate) struct Arguments {
     /// Write what runs when as trace events, which Perfetto and Chrome open
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -60,7 +65,7 @@ pub(crate) struct EngineArguments {
 impl EngineArguments {
     pub(crate) fn engine(&self) -> Result<&'static Engine, Error> {
         let name = self.engine.as_deref().unwrap_or("xla");
-        engine(name).ok_or_else(|| Error::new(format!("there is no engine `{name}`")))
+        engine(name).ok_or_else(|| Error::new(Code::Engine, format!("there is no engine `{name}`")))
     }
 
     /// The engine that was asked for.
@@ -86,6 +91,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     if let Some(path) = &arguments.trace {
         output::check(path, arguments.overwrite)?;
     }
+    arguments.page.check(arguments.overwrite)?;
     let cluster = cluster::load(&arguments.cluster)?;
     let schedule = Schedule::load_layout(&arguments.model, &arguments.layout)?;
     let (engine, other_numbers) = match schedule.plan() {
@@ -93,7 +99,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         None => (arguments.engine.engine()?, None),
     };
     let devices = schedule.mesh.devices() * schedule.stage_count();
-    let spare = check_devices(devices, &cluster).map_err(|(message, hint)| Error::new(message).hint(hint))?;
+    let spare = check_devices(devices, &cluster)
+        .map_err(|(message, hint)| Error::new(Code::TooFewDevices, message).hint(hint))?;
     let step = step(&schedule, engine).map_err(|error| schedule.refuse(&error))?;
     let simulation = Simulation::new(&step, &cluster, engine);
     let summary = Summary {
@@ -115,13 +122,17 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     } else {
         output::print(summary.to_text(terminal_width()).as_bytes())?;
     }
+    let document = || simulation_document(&summary, schedule.laid_out_by());
+    arguments.page.write(arguments.overwrite, document, |width| summary.to_text(width))?;
     Ok(if simulation.fits() { Answer::Yes } else { Answer::No })
 }
 
 /// Refuses other devices than a plan is for. Gives what there is to say otherwise.
 fn check_cluster(plan: &AppliedPlan, cluster: &Cluster) -> Result<Option<String>, Error> {
-    let refuse =
-        |message| Error::new(message).hint(format!("plan again, or give `--cluster {}`", plan.file().cluster.name));
+    let refuse = |message| {
+        Error::new(Code::OtherDevices, message)
+            .hint(format!("plan again, or give `--cluster {}`", plan.file().cluster.name))
+    };
     plan.check_cluster(cluster).map_err(refuse)
 }
 
@@ -131,7 +142,7 @@ fn check_engine(plan: &AppliedPlan, given: Option<&Engine>) -> Result<&'static E
         Some(given) => {
             let (name, planned) = (plan.name(), plan.engine().name);
             let message = format!("`{name}` is a plan for the engine `{planned}`, not `{}`", given.name);
-            Err(Error::new(message).hint("plan again, or leave `--engine` out"))
+            Err(Error::new(Code::OtherDevices, message).hint("plan again, or leave `--engine` out"))
         }
         None => Ok(plan.engine()),
     }

@@ -8,9 +8,11 @@ use std::time::Instant;
 
 use clap::Args;
 use meshwright::cluster::Cluster;
+use meshwright::codes::Code;
 use meshwright::models::Model as BuiltIn;
 use meshwright::shard::{Axis, Mesh};
 use meshwright::simulate::Engine;
+use meshwright_report::page::{Document, SweptRow, sweep_document};
 use meshwright_report::simulate::{Simulation, Step, check_devices, rate};
 use planned::plan_rows;
 use serde_json::{Map, Value, json};
@@ -19,10 +21,11 @@ use vary::{Choice, Key, combinations};
 use crate::cluster;
 use crate::error::{Answer, Error};
 use crate::model::{self, Model, ModelArguments};
-use crate::output;
+use crate::output::{self, Overwrite};
+use crate::page::PageArguments;
 use crate::schedule::{Schedule, ScheduleArguments};
 use crate::simulate::{EngineArguments, step};
-use crate::table::{Table, count, duration, share, size};
+use crate::table::{Table, count, duration, paragraph, share, size};
 use crate::terminal::terminal_width;
 
 /// Plan or simulate a step for every combination of memory, batch, devices and bandwidth
@@ -51,9 +54,13 @@ pub(crate) struct Arguments {
     /// times that of all links; may be given for each
     #[arg(long, value_name = "KEY=LIST", required = true)]
     vary: Vec<String>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 const AFTER_HELP: &str = "\
@@ -65,11 +72,13 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let started = Instant::now();
+    arguments.page.check(arguments.overwrite)?;
     let combinations = combinations(&arguments.vary)?;
     let engine = arguments.engine.engine()?;
     let cluster = cluster::load(&arguments.cluster)?;
     check(arguments, &cluster, &combinations[0])?;
     let preset = model::preset(&arguments.model)?;
+    let title = format!("{} on {}", arguments.model.model.display(), cluster.name);
     let rows: Vec<Row> = match (&arguments.mesh, &arguments.tactics) {
         (Some(mesh), Some(tactics)) => {
             let schedule = ScheduleArguments { mesh: mesh.clone(), tactics: tactics.clone() };
@@ -83,12 +92,16 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
             plan_rows(preset.as_ref(), &model.program, &cluster, engine, combinations)
         }
     };
+    let runs: Vec<Value> = rows.iter().map(Row::to_json).collect();
+    let object = json!({ "runs": runs, "seconds": started.elapsed().as_secs_f64() });
+    let document = to_document(title, &rows, object.clone());
+    let to_text = |width| paragraph(document.verdict(), "", "  ", width) + "\n" + &to_text(&rows, width);
     if arguments.json {
-        let runs: Vec<Value> = rows.iter().map(Row::to_json).collect();
-        output::print_json(&json!({ "runs": runs, "seconds": started.elapsed().as_secs_f64() }))?;
+        output::print_json(&object)?;
     } else {
-        output::print(to_text(&rows, terminal_width()).as_bytes())?;
+        output::print(to_text(terminal_width()).as_bytes())?;
     }
+    arguments.page.write(arguments.overwrite, || &document, to_text)?;
     Ok(Answer::Yes)
 }
 
@@ -97,11 +110,11 @@ fn check(arguments: &Arguments, cluster: &Cluster, choices: &[Choice]) -> Result
     let varies = |key: Key| choices.iter().any(|choice| choice.key == key);
     if varies(Key::Batch) && model::preset(&arguments.model)?.is_none() {
         let name = arguments.model.model.display();
-        return Err(Error::new(format!("`{name}` is a file, whose batch is what it is"))
+        return Err(Error::new(Code::Vary, format!("`{name}` is a file, whose batch is what it is"))
             .hint("`--vary batch=…` changes a preset; `meshwright models` lists them"));
     }
     if varies(Key::Devices) && cluster.nodes.len() != 1 {
-        return Err(Error::new(format!("`{}` has nodes that differ", cluster.name))
+        return Err(Error::new(Code::Cluster, format!("`{}` has nodes that differ", cluster.name))
             .hint("`--vary devices=…` changes how many nodes there are of one kind"));
     }
     Ok(())
@@ -236,6 +249,26 @@ fn scaled(mesh: &Mesh, devices: usize, stages: usize) -> Result<Mesh, String> {
     let mut axes: Vec<Axis> = mesh.axes.clone();
     axes[first].size = devices / rest;
     Mesh::new(axes)
+}
+
+fn to_document(title: String, rows: &[Row], json: Value) -> Document {
+    let keys = rows.first().map(|row| row.choices.iter().map(|choice| choice.key.name()).collect());
+    let row = |row: &Row| {
+        let outcome = row.outcome.as_ref().ok();
+        SweptRow {
+            values: row.choices.iter().map(|choice| choice.value).collect(),
+            shown: row.choices.iter().copied().map(Choice::show).collect(),
+            step_seconds: outcome.map(|outcome| outcome.step_seconds),
+            throughput: outcome.and_then(|outcome| outcome.throughput).map(|(number, _)| number),
+            mfu: outcome.map(|outcome| outcome.mfu),
+            peak_bytes: outcome.map(|outcome| outcome.peak_bytes),
+            memory_limit: outcome.map(|outcome| outcome.memory_limit),
+            fits: outcome.is_some_and(|outcome| outcome.fits),
+            mesh: outcome.and_then(|outcome| outcome.mesh.as_ref()).map(ToString::to_string),
+            reason: row.outcome.as_ref().err().map(|unfit| unfit.reason.clone()),
+        }
+    };
+    sweep_document(title, keys.unwrap_or_default(), rows.iter().map(row).collect(), json)
 }
 
 fn to_text(rows: &[Row], width: usize) -> String {

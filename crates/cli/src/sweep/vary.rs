@@ -1,6 +1,7 @@
 //! What is varied, and all combinations of it.
 
 use meshwright::cluster::parse_bytes;
+use meshwright::codes::Code;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -59,14 +60,18 @@ pub(super) fn combinations(texts: &[String]) -> Result<Vec<Vec<Choice>>, Error> 
         let choices = parse(text)?;
         let key = choices[0].key;
         if seen.contains(&key) {
-            return Err(Error::new(format!("`{}` is varied twice", key.name())).hint("give all its values in one list"));
+            return Err(Error::new(Code::Vary, format!("`{}` is varied twice", key.name()))
+                .hint("give all its values in one list"));
         }
         seen.push(key);
         let all = combinations.len() * choices.len();
         if all > MOST_COMBINATIONS {
             let (all, most) = (count(all), count(MOST_COMBINATIONS));
-            return Err(Error::new(format!("there are at least {all} combinations, at most {most} are simulated"))
-                .hint("give fewer values"));
+            return Err(Error::new(
+                Code::Vary,
+                format!("there are at least {all} combinations, at most {most} are simulated"),
+            )
+            .hint("give fewer values"));
         }
         let with = |before: &Vec<Choice>| {
             let before = before.clone();
@@ -79,7 +84,7 @@ pub(super) fn combinations(texts: &[String]) -> Result<Vec<Vec<Choice>>, Error> 
 
 /// Reads `memory=8GiB,16GiB` and the like: at least one value.
 fn parse(text: &str) -> Result<Vec<Choice>, Error> {
-    let refuse = |reason: String, hint: &str| Error::new(format!("`--vary {text}` {reason}")).hint(hint);
+    let refuse = |reason: String, hint: &str| Error::new(Code::Vary, format!("`--vary {text}` {reason}")).hint(hint);
     let example = "such as `--vary batch=256,512`";
     let (name, list) = text.split_once('=').ok_or_else(|| refuse("is not of the form KEY=LIST".to_owned(), example))?;
     let Some(&(_, key)) = KEYS.iter().find(|(known, _)| *known == name) else {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::cursor::{Cursor, Parse, error, is_word, unescape};
 use super::literal::{elided, parse_dense};
 use super::types::{TypeList, parse_function_type};
+use crate::codes::Code;
 use crate::program::Literal;
 
 /// The value of an attribute, as far as any op of ours looks into it.
@@ -70,7 +71,7 @@ impl Context<'_> {
         if rest > 0 {
             return Ok(());
         }
-        Err(error(definition, "aliases expand to too much text", "this definition is used too often"))
+        Err(error(Code::TooLarge, definition, "aliases expand to too much text", "this definition is used too often"))
     }
 
     /// A piece of the text with every alias replaced by its definition, which means something also
@@ -146,7 +147,12 @@ fn parse_name<'a>(cursor: &mut Cursor<'a>) -> Parse<&'a str> {
     let name = cursor.string()?;
     // Names are compared as written, so that one name must not have two spellings.
     if name.contains('\\') && is_word(&unescape(name)) {
-        return Err(error(start..cursor.position, "escapes in a name that needs none", "expected a plain word"));
+        return Err(error(
+            Code::Syntax,
+            start..cursor.position,
+            "escapes in a name that needs none",
+            "expected a plain word",
+        ));
     }
     Ok(name)
 }
@@ -160,7 +166,7 @@ pub(super) fn check_distinct(attributes: &[Named<'_>]) -> Parse<()> {
     for named in attributes {
         if !seen.insert(unescape(named.name)) {
             let message = format!("attribute `{}` is given twice", named.name);
-            return Err(error(named.span.clone(), message, "given again"));
+            return Err(error(Code::DefinedTwice, named.span.clone(), message, "given again"));
         }
     }
     Ok(())
@@ -174,7 +180,12 @@ pub(super) fn parse_attribute<'a>(
 ) -> Parse<Attribute<'a>> {
     if depth > MAXIMUM_DEPTH {
         let message = format!("attributes nested deeper than {MAXIMUM_DEPTH}");
-        return Err(error(cursor.position..cursor.position, message, "or an alias that contains itself"));
+        return Err(error(
+            Code::TooLarge,
+            cursor.position..cursor.position,
+            message,
+            "or an alias that contains itself",
+        ));
     }
     match cursor.peek() {
         b'"' => {
@@ -242,7 +253,7 @@ fn parse_number<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
         None if suffix == "ui64" => text.parse::<u64>().ok().map(|bits| Attribute::Integer(bits as i64)),
         None => text.parse().ok().map(Attribute::Integer),
     };
-    value.ok_or_else(|| error(span, "cannot read this number", "expected a 64-bit integer or a float"))
+    value.ok_or_else(|| error(Code::Syntax, span, "cannot read this number", "expected a 64-bit integer or a float"))
 }
 
 /// The type in `: i64` after a number, or nothing. In `dim = 0 : tensor<4xf32>` the `:` belongs to
@@ -315,7 +326,7 @@ fn parse_integer(cursor: &mut Cursor<'_>) -> Parse<i64> {
     let is_negative = cursor.eat("-");
     let magnitude = i128::from(cursor.integer()?);
     i64::try_from(if is_negative { -magnitude } else { magnitude })
-        .map_err(|_| error(start..cursor.position, "integer does not fit 64 bits", "out of range"))
+        .map_err(|_| error(Code::Syntax, start..cursor.position, "integer does not fit 64 bits", "out of range"))
 }
 
 /// `#stablehlo.dot<...>`, `#stablehlo<precision DEFAULT>`, `#alias`.
@@ -340,7 +351,7 @@ fn parse_dialect_attribute<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, d
             context.charge(position..definition.position)?;
             Ok(value)
         }
-        None => Err(error(start..cursor.position, format!("`#{name}` is not defined"), "used here")),
+        None => Err(error(Code::Undefined, start..cursor.position, format!("`#{name}` is not defined"), "used here")),
     }
 }
 
@@ -418,7 +429,7 @@ fn parse_carried<'a>(cursor: &mut Cursor<'a>) -> Parse<Attribute<'a>> {
     }
     cursor.suffix();
     if matches!(cursor.byte(), b'<' | b'(') && !cursor.skip_balanced() {
-        return Err(error(start..start + 1, "attribute without an end", "its brackets do not match"));
+        return Err(error(Code::Syntax, start..start + 1, "attribute without an end", "its brackets do not match"));
     }
     if cursor.position == start {
         return Err(cursor.unexpected("an attribute value"));

@@ -8,12 +8,14 @@ use super::fields::{Fields, convolution_labels, fields_of};
 use super::legalize;
 use super::operation::RawOp;
 use super::parse::{Call, Parser, join};
+use crate::codes::Code;
 use crate::program::{
     Algorithm, AllGather, AllToAll, Attention, AttentionGrad, BatchNorm, Binary, BroadcastInDim, Check, Collective,
     CollectivePermute, Convolution, CustomCall, Direction, Distribution, DotGeneral, Feed, FftKind, Gather, LocationId,
     Op, Opaque, Order, Pad, Precision, ReduceScatter, RegionId, Scatter, SelectAndScatter, Shape, Slice, Transfer,
     TransposeA, TriangularSolve, Type, Unary, Values, Window,
 };
+use crate::shard::parse_rule;
 
 /// Adds the operation to a region and gives its results.
 pub(super) fn add_operation<'a>(
@@ -31,6 +33,7 @@ pub(super) fn add_operation<'a>(
         // As the op that a reduction applies.
         "func.return" | "stablehlo.return" => {
             return Err(error(
+                Code::Syntax,
                 raw.span.clone(),
                 format!("`{}` is not an operation to apply", raw.name),
                 "applied here",
@@ -68,6 +71,7 @@ pub(super) fn add_checked<'a>(
         let types: Vec<Type> = results.iter().map(|&result| parser.program.ty(result).clone()).collect();
         let label = format!("gives ({}), the text says ({})", join(&types), join(&raw.result_types));
         return Err(error(
+            Code::Types,
             raw.span.clone(),
             format!("`{}` does not give the results that are declared", raw.name),
             label,
@@ -79,7 +83,7 @@ pub(super) fn add_checked<'a>(
 /// The error for an op that type inference refuses.
 pub(super) fn invalid(parser: &Parser<'_>, raw: &RawOp<'_>, message: &str) -> Box<super::Diagnostic> {
     let operands = join(raw.operands.iter().map(|&operand| parser.program.ty(operand)));
-    error(raw.span.clone(), format!("`{}`: {message}", raw.name), format!("the operands are ({operands})"))
+    error(Code::Types, raw.span.clone(), format!("`{}`: {message}", raw.name), format!("the operands are ({operands})"))
 }
 
 /// A call stands as an opaque op until it is inlined. A composite is a call of what it is made of.
@@ -375,10 +379,7 @@ fn custom_call_from(fields: Fields<'_, '_>) -> Parse<Op> {
     if let "meshwright.attention" | "meshwright.attention_grad" = target.as_str() {
         return attention_from(&target, fields);
     }
-    let rule = match fields.find(&["meshwright.rule"]).map(|named| &named.value) {
-        Some(Attribute::String(rule)) => Some(unescape(rule)),
-        _ => None,
-    };
+    let rule = call_rule(fields)?;
     Ok(Op::CustomCall(Box::new(CustomCall {
         target,
         has_side_effect: fields.flag(&["has_side_effect"])?,
@@ -386,6 +387,25 @@ fn custom_call_from(fields: Fields<'_, '_>) -> Parse<Op> {
         attributes: Vec::new(),
         rule,
     })))
+}
+
+/// The rule that the user gives for a call, if it can be one.
+fn call_rule(fields: Fields<'_, '_>) -> Parse<Option<String>> {
+    let Some(named) = fields.find(&["meshwright.rule"]) else { return Ok(None) };
+    let Attribute::String(text) = &named.value else {
+        return Err(fields.wrong(&["meshwright.rule"], "a text such as `\"(i j, j k) -> (i k)\"`"));
+    };
+    let text = unescape(text);
+    fn shapes(types: &[Type]) -> Vec<&[usize]> {
+        types.iter().map(|ty| ty.shape.as_slice()).collect()
+    }
+    match parse_rule(&shapes(&fields.raw.operand_types), &shapes(&fields.raw.result_types), &text) {
+        Ok(_) => Ok(Some(text)),
+        Err(reason) => {
+            let message = format!("the rule of this call is wrong: {reason}");
+            Err(error(Code::CallRule, named.span.clone(), message, "says how the call may be cut"))
+        }
+    }
 }
 
 /// An attention or its gradient, as we print them.
@@ -506,5 +526,8 @@ pub(super) fn attribute_texts(parser: &Parser<'_>, raw: &RawOp<'_>, except: &[&s
 /// The error for ops whose result shapes are known only at run time.
 pub(super) fn dynamic_shape_error(raw: &RawOp<'_>) -> Box<super::Diagnostic> {
     let message = format!("`{}` makes a shape at run time, which is not supported", raw.name);
-    with_hint(error(raw.span.clone(), message, "dynamic shape"), "export the function with concrete shapes")
+    with_hint(
+        error(Code::DynamicShape, raw.span.clone(), message, "dynamic shape"),
+        "export the function with concrete shapes",
+    )
 }

@@ -5,14 +5,20 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::diagnostic::{Diagnostic, Severity};
+use crate::codes::Code;
 
 /// What reading gives back: the thing read, or what is wrong at a place.
 pub(super) type Parse<T> = Result<T, Box<Diagnostic>>;
 
 /// An error at a place. `label` says what was expected or found there.
-pub(super) fn error(span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Box<Diagnostic> {
+pub(super) fn error(
+    code: Code,
+    span: Range<usize>,
+    message: impl Into<String>,
+    label: impl Into<String>,
+) -> Box<Diagnostic> {
     let (message, label) = (message.into(), label.into());
-    Box::new(Diagnostic { severity: Severity::Error, span, message, label, hint: None })
+    Box::new(Diagnostic { code, severity: Severity::Error, span, message, label, hint: None })
 }
 
 pub(super) fn with_hint(mut diagnostic: Box<Diagnostic>, hint: impl Into<String>) -> Box<Diagnostic> {
@@ -126,7 +132,7 @@ impl<'a> Cursor<'a> {
             0 => "the text ends here".to_owned(),
             _ => format!("found `{}`", rest[..length].escape_debug()),
         };
-        error(start..start + length, format!("expected {expected}"), found)
+        error(Code::Syntax, start..start + length, format!("expected {expected}"), found)
     }
 
     /// A word such as `stablehlo.add` or `dims`: letters, digits, `_`, `$` and dots.
@@ -186,7 +192,7 @@ impl<'a> Cursor<'a> {
                 Some(offset) if bytes[position + offset] == b'\\' => {
                     position = (position + offset + 2).min(bytes.len());
                 }
-                _ => return Err(error(start - 1..start, "string without an end", "starts here")),
+                _ => return Err(error(Code::Syntax, start - 1..start, "string without an end", "starts here")),
             }
         }
     }
@@ -209,7 +215,7 @@ impl<'a> Cursor<'a> {
                 while self.byte().is_ascii_digit() {
                     self.position += 1;
                 }
-                return Err(error(start..self.position, "integer does not fit 64 bits", "too large"));
+                return Err(error(Code::Syntax, start..self.position, "integer does not fit 64 bits", "too large"));
             };
             value = next;
             self.position += 1;

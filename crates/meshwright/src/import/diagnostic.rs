@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use crate::codes::Code;
+
 /// One error or warning, with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    pub code: Code,
     pub severity: Severity,
     /// Byte range in the text.
     pub span: Range<usize>,

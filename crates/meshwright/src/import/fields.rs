@@ -3,6 +3,7 @@
 use super::attribute::{Attribute, Named};
 use super::cursor::{Parse, error};
 use super::operation::RawOp;
+use crate::codes::Code;
 use crate::program::{DType, Dims, Literal, Type, plural};
 
 /// The attributes of one operation. A lookup takes all the names an attribute goes by: that of the
@@ -25,7 +26,12 @@ impl<'r, 'a> Fields<'r, 'a> {
 
     pub(super) fn need(self, names: &[&str]) -> Parse<&'r Named<'a>> {
         self.find(names).ok_or_else(|| {
-            error(self.raw.span.clone(), format!("`{}` needs the attribute `{}`", self.raw.name, names[0]), "missing")
+            error(
+                Code::Attribute,
+                self.raw.span.clone(),
+                format!("`{}` needs the attribute `{}`", self.raw.name, names[0]),
+                "missing",
+            )
         })
     }
 
@@ -42,7 +48,7 @@ impl<'r, 'a> Fields<'r, 'a> {
         value.ok_or_else(|| {
             let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
             let label = format!("expected {}", words.join(", "));
-            error(self.raw.span.clone(), format!("`{}` does not know `{word}`", self.raw.name), label)
+            error(Code::Attribute, self.raw.span.clone(), format!("`{}` does not know `{word}`", self.raw.name), label)
         })
     }
 
@@ -109,7 +115,7 @@ impl<'r, 'a> Fields<'r, 'a> {
     fn negative(self, names: &[&str], value: i64) -> Box<super::Diagnostic> {
         let (span, name) =
             self.find(names).map_or((self.raw.span.clone(), names[0]), |named| (named.span.clone(), named.name));
-        error(span, format!("`{name}` of `{}` is negative", self.raw.name), format!("found {value}"))
+        error(Code::Attribute, span, format!("`{name}` of `{}` is negative", self.raw.name), format!("found {value}"))
     }
 
     /// A list of integers in any of its spellings.
@@ -190,7 +196,7 @@ impl<'r, 'a> Fields<'r, 'a> {
         if self.raw.result_types.len() != count {
             let label = format!("the text declares {}", self.raw.result_types.len());
             let message = format!("`{}` has {}", self.raw.name, plural(count, "result"));
-            return Err(error(self.raw.span.clone(), message, label));
+            return Err(error(Code::Attribute, self.raw.span.clone(), message, label));
         }
         Ok(&self.raw.result_types)
     }
@@ -214,7 +220,7 @@ impl<'r, 'a> Fields<'r, 'a> {
 
 fn wrong_value(raw: &RawOp<'_>, named: &Named<'_>, expected: &str) -> Box<super::Diagnostic> {
     let message = format!("`{}` cannot read its attribute `{}`", raw.name, named.name);
-    error(named.span.clone(), message, format!("expected {expected}"))
+    error(Code::Attribute, named.span.clone(), message, format!("expected {expected}"))
 }
 
 /// The values inside an attribute such as `#stablehlo.gather<...>` or `{...}`.

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::cursor::{Parse, error, with_hint};
 use super::diagnostic::Diagnostic;
 use super::parse::{Call, Function, Parsed};
+use crate::codes::Code;
 use crate::program::{Copier, Location, LocationId, MAXIMUM_NESTING, OpId, Program, RegionId, ValueId};
 
 /// A module whose calls expand to more ops than this is refused: it would not fit in memory.
@@ -40,7 +41,7 @@ pub(super) fn inline(parsed: &Parsed<'_>) -> Result<Program, Vec<Diagnostic>> {
     inliner.copy_region(&mut copier, function.region, body, None);
     match copier.new.verify_interface() {
         Ok(()) => Ok(copier.new),
-        Err(message) => Err(vec![*error(function.span.clone(), message, "as its attributes say")]),
+        Err(message) => Err(vec![*error(Code::Attribute, function.span.clone(), message, "as its attributes say")]),
     }
 }
 
@@ -52,18 +53,19 @@ fn choose_main(functions: &[Function<'_>]) -> Parse<usize> {
         (Some(main), ..) => main,
         (None, Some((index, _)), None) => index,
         (None, None, _) => {
-            let problem = error(0..0, "no function `main`", "the text has no public function");
+            let problem = error(Code::NoMain, 0..0, "no function `main`", "the text has no public function");
             return Err(with_hint(problem, hint));
         }
         (None, Some(_), Some((_, second))) => {
-            let problem = error(second.span.clone(), "no function `main`", "one of several public functions");
+            let problem =
+                error(Code::NoMain, second.span.clone(), "no function `main`", "one of several public functions");
             return Err(with_hint(problem, hint));
         }
     };
     let function = &functions[index];
     if !function.has_body {
         let message = format!("function `@{}` has no body", function.name);
-        return Err(error(function.span.clone(), message, "only declared"));
+        return Err(error(Code::NoMain, function.span.clone(), message, "only declared"));
     }
     Ok(index)
 }
@@ -120,7 +122,7 @@ impl Measurer<'_, '_> {
                 height = inside.height;
                 if extent.ops > MAXIMUM_OPS || extent.scopes > MAXIMUM_SCOPES {
                     let message = format!("calls expand to more than {MAXIMUM_OPS} ops");
-                    self.problems.push(*error(call.span.clone(), message, "with this call"));
+                    self.problems.push(*error(Code::TooLarge, call.span.clone(), message, "with this call"));
                     extent = Extent::default();
                 }
             }
@@ -141,12 +143,12 @@ impl Measurer<'_, '_> {
         let name = call.callee;
         let Some(&index) = self.by_name.get(name) else {
             let message = format!("call of an unknown function `@{name}`");
-            return Err(error(call.span.clone(), message, "not defined in this module"));
+            return Err(error(Code::Undefined, call.span.clone(), message, "not defined in this module"));
         };
         let function = &parsed.functions[index];
         if !function.has_body {
             let message = format!("call of function `@{name}`, which has no body");
-            return Err(error(call.span.clone(), message, "only declared in this module"));
+            return Err(error(Code::Undefined, call.span.clone(), message, "only declared in this module"));
         }
         let (operation, callee) = (&parsed.program.ops[op], &parsed.program.regions[function.region]);
         for (given, taken, does) in
@@ -155,11 +157,21 @@ impl Measurer<'_, '_> {
             let (given, taken) = (types(&parsed.program, given), types(&parsed.program, taken));
             if given != taken {
                 let label = format!("`@{name}` {does} ({taken}), the call says ({given})");
-                return Err(error(call.span.clone(), format!("call does not fit function `@{name}`"), label));
+                return Err(error(
+                    Code::Signature,
+                    call.span.clone(),
+                    format!("call does not fit function `@{name}`"),
+                    label,
+                ));
             }
         }
         if self.open.contains(&index) {
-            let problem = error(call.span.clone(), format!("`@{name}` calls itself"), "recursion is not supported");
+            let problem = error(
+                Code::ControlFlow,
+                call.span.clone(),
+                format!("`@{name}` calls itself"),
+                "recursion is not supported",
+            );
             return Err(with_hint(problem, "use `stablehlo.while`"));
         }
         let height = match self.extents[index] {
@@ -168,7 +180,7 @@ impl Measurer<'_, '_> {
         };
         if depth + height >= MAXIMUM_NESTING {
             let message = format!("calls and regions nested deeper than {MAXIMUM_NESTING}");
-            return Err(error(call.span.clone(), message, "with this call"));
+            return Err(error(Code::TooLarge, call.span.clone(), message, "with this call"));
         }
         Ok(self.function(index, depth))
     }

@@ -10,6 +10,7 @@ use super::cursor::{Parse, error, unescape, with_hint};
 use super::fields::Fields;
 use super::operation::RawOp;
 use super::parse::Parser;
+use crate::codes::Code;
 use crate::program::{
     BroadcastInDim, DType, Dims, DotGeneral, Gather, Literal, LocationId, Op, RegionId, Type, ValueId, Values,
 };
@@ -177,7 +178,12 @@ fn add_broadcasting<'a>(
     location: LocationId,
 ) -> Parse<Values> {
     let Some(name) = broadcasting_name(rest) else {
-        let problem = error(raw.span.clone(), format!("`{}` is not supported", raw.name), "no such elementwise op");
+        let problem = error(
+            Code::UnknownOp,
+            raw.span.clone(),
+            format!("`{}` is not supported", raw.name),
+            "no such elementwise op",
+        );
         return Err(with_hint(problem, "broadcast the operands with `stablehlo.broadcast_in_dim`"));
     };
     let shape = Fields { raw }.result_type()?.shape.clone();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::cursor::{Cursor, Parse, error, with_hint};
 use super::types::parse_constant_type;
+use crate::codes::Code;
 use crate::program::{DType, DTypeKind, Literal, Type, encode_number, plural};
 
 /// Reads `dense<...> : type`; the cursor stands after `dense<`. `source` is the text of the cursor,
@@ -17,14 +18,16 @@ pub(super) fn parse_dense(cursor: &mut Cursor<'_>, source: &Arc<str>) -> Parse<L
     let start = body.start + (cursor.text[body.clone()].len() - cursor.text[body.clone()].trim_ascii_start().len());
     if let Some(quoted) = text.strip_prefix('"') {
         let Some(digits) = quoted.strip_suffix('"') else {
-            return Err(error(start..start + 1, "string without an end", "starts here"));
+            return Err(error(Code::Syntax, start..start + 1, "string without an end", "starts here"));
         };
         return parse_blob(source, ty, digits, start + 1);
     }
     if text.is_empty() {
         return match ty.elements() {
             0 => Ok(Literal::packed(ty, Vec::new())),
-            _ => Err(error(body, "constant without elements", format!("`{ty}` needs {}", ty.elements()))),
+            _ => {
+                Err(error(Code::Constant, body, "constant without elements", format!("`{ty}` needs {}", ty.elements())))
+            }
         };
     }
     let mut elements = Cursor::new(&cursor.text[..body.end], start);
@@ -47,7 +50,7 @@ fn body_span(cursor: &mut Cursor<'_>) -> Parse<Range<usize>> {
             cursor.position = start + length + 1;
             Ok(start..start + length)
         }
-        _ => Err(error(start - 1..start, "constant without an end", "this `<` has no `>`")),
+        _ => Err(error(Code::Constant, start - 1..start, "constant without an end", "this `<` has no `>`")),
     }
 }
 
@@ -55,12 +58,12 @@ fn body_span(cursor: &mut Cursor<'_>) -> Parse<Range<usize>> {
 fn parse_blob(source: &Arc<str>, ty: Type, quoted: &str, start: usize) -> Parse<Literal> {
     let span = start..start + quoted.len();
     let Some(digits) = quoted.strip_prefix("0x") else {
-        return Err(error(span, "expected hex digits", "a string constant starts with `0x`"));
+        return Err(error(Code::Constant, span, "expected hex digits", "a string constant starts with `0x`"));
     };
     if let Some((bad, found)) = digits.char_indices().find(|(_, digit)| !digit.is_ascii_hexdigit()) {
         let place = start + 2 + bad;
         let span = place..place + found.len_utf8();
-        return Err(error(span, "not a hex digit", "expected `0` to `9` or `A` to `F`"));
+        return Err(error(Code::Constant, span, "not a hex digit", "expected `0` to `9` or `A` to `F`"));
     }
     let width = ty.dtype.stored_bytes();
     let expected = 2 * ty.elements() * width;
@@ -93,7 +96,7 @@ fn parse_blob(source: &Arc<str>, ty: Type, quoted: &str, start: usize) -> Parse<
         return Ok(Literal::packed(ty, unpacked));
     }
     let label = format!("`{ty}` needs {expected} digits, here are {}", digits.len());
-    Err(error(span, "constant of the wrong length", label))
+    Err(error(Code::Constant, span, "constant of the wrong length", label))
 }
 
 fn hex_value(digit: u8) -> u8 {
@@ -111,7 +114,12 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
             b'[' => {
                 if counts.len() == ty.rank() {
                     let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
-                    return Err(error(cursor.position..cursor.position + 1, "list nested too deep", label));
+                    return Err(error(
+                        Code::TooLarge,
+                        cursor.position..cursor.position + 1,
+                        "list nested too deep",
+                        label,
+                    ));
                 }
                 cursor.position += 1;
                 counts.push(0);
@@ -122,7 +130,12 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
                 let bits = parse_element(cursor, ty.dtype)?;
                 if counts.len() != ty.rank() {
                     let label = format!("`{ty}` has {}", plural(ty.rank(), "dimension"));
-                    return Err(error(cursor.position - 1..cursor.position, "element where a list is expected", label));
+                    return Err(error(
+                        Code::Constant,
+                        cursor.position - 1..cursor.position,
+                        "element where a list is expected",
+                        label,
+                    ));
                 }
                 bytes.extend_from_slice(&bits.to_le_bytes()[..width]);
                 counts[ty.rank() - 1] += 1;
@@ -133,7 +146,12 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
             let (count, depth) = (counts.pop().unwrap_or(0), counts.len());
             if count != ty.shape[depth] {
                 let label = format!("dimension {depth} of `{ty}` has size {}, here are {count}", ty.shape[depth]);
-                return Err(error(cursor.position - 1..cursor.position, "list of the wrong length", label));
+                return Err(error(
+                    Code::Constant,
+                    cursor.position - 1..cursor.position,
+                    "list of the wrong length",
+                    label,
+                ));
             }
             match counts.last_mut() {
                 Some(outer) => *outer += 1,
@@ -142,7 +160,7 @@ fn parse_list(cursor: &mut Cursor<'_>, ty: Type, body: Range<usize>) -> Parse<Li
             }
         }
         if cursor.at_end() {
-            return Err(error(body, "constant without an end", "a `]` is missing"));
+            return Err(error(Code::Constant, body, "constant without an end", "a `]` is missing"));
         }
         cursor.expect(",")?;
     }
@@ -181,7 +199,12 @@ fn parse_element(cursor: &mut Cursor<'_>, dtype: DType) -> Parse<u128> {
             DTypeKind::Bool => "`true` or `false`".to_owned(),
             _ => "a number that the type can hold".to_owned(),
         };
-        error(span, format!("`{text}` is not an element of type `{dtype}`"), format!("expected {expected}"))
+        error(
+            Code::Constant,
+            span,
+            format!("`{text}` is not an element of type `{dtype}`"),
+            format!("expected {expected}"),
+        )
     })
 }
 
@@ -264,6 +287,7 @@ fn small_float_bits(text: &str, dtype: DType) -> Option<u128> {
 
 /// The error for constants whose data is not in the text.
 pub(super) fn elided(span: Range<usize>) -> Box<super::Diagnostic> {
-    let problem = error(span, "the data of this constant is not in the text", "elided or kept in a resource");
+    let problem =
+        error(Code::Constant, span, "the data of this constant is not in the text", "elided or kept in a resource");
     with_hint(problem, "print the module with `large_elements_limit=None` and without resources")
 }

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::attribute::Context;
 use super::cursor::{Cursor, Parse, error, unescape};
+use crate::codes::Code;
 use crate::program::{Location, LocationId, Table};
 
 /// Locations read so far.
@@ -81,7 +82,12 @@ impl<'a> Locations<'a> {
 fn parse_place<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize) -> Parse<Place<'a>> {
     if depth > MAXIMUM_DEPTH {
         let message = format!("locations nested deeper than {MAXIMUM_DEPTH}");
-        return Err(error(cursor.position..cursor.position, message, "or an alias that contains itself"));
+        return Err(error(
+            Code::TooLarge,
+            cursor.position..cursor.position,
+            message,
+            "or an alias that contains itself",
+        ));
     }
     match cursor.peek() {
         b'"' => {
@@ -154,7 +160,7 @@ fn parse_file<'a>(cursor: &mut Cursor<'a>, file: &'a str) -> Parse<Place<'a>> {
 fn parse_fused<'a>(cursor: &mut Cursor<'a>, context: &Context<'a>, depth: usize) -> Parse<Place<'a>> {
     let start = cursor.position;
     if cursor.peek() == b'<' && !cursor.skip_balanced() {
-        return Err(error(start..start + 1, "location without an end", "this `<` has no `>`"));
+        return Err(error(Code::Syntax, start..start + 1, "location without an end", "this `<` has no `>`"));
     }
     cursor.expect("[")?;
     let mut best = Place::default();
@@ -178,7 +184,12 @@ fn skip_place(cursor: &mut Cursor<'_>) -> Parse<()> {
             b'(' | b'[' | b'<' => {
                 let start = cursor.position;
                 if !cursor.skip_balanced() {
-                    return Err(error(start..start + 1, "location without an end", "this bracket is not closed"));
+                    return Err(error(
+                        Code::Syntax,
+                        start..start + 1,
+                        "location without an end",
+                        "this bracket is not closed",
+                    ));
                 }
             }
             _ => cursor.position += 1,

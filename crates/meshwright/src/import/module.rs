@@ -7,6 +7,7 @@ use super::cursor::{Parse, error, unescape};
 use super::location::{Locations, dotted};
 use super::parse::{Binding, Function, Parser, has_value, join};
 use super::types::{TypeList, parse_function_type, parse_type};
+use crate::codes::Code;
 use crate::program::{Argument, LocationId, RegionId, ResultInfo, Type};
 
 impl<'a> Parser<'a> {
@@ -82,7 +83,7 @@ impl<'a> Parser<'a> {
         let start = self.cursor.position;
         match self.cursor.text[start..].find("#-}") {
             Some(offset) => self.cursor.position = start + offset + 3,
-            None => return Err(error(start..start + 3, "metadata without an end", "expected `#-}`")),
+            None => return Err(error(Code::Syntax, start..start + 3, "metadata without an end", "expected `#-}`")),
         }
         Ok(())
     }
@@ -193,7 +194,12 @@ impl<'a> Parser<'a> {
             .collect();
         let is_public = string("sym_visibility") != Some("private");
         let Some(name) = string("sym_name") else {
-            return Err(error(span, "`func.func` needs the attribute `sym_name`", "a function without a name"));
+            return Err(error(
+                Code::Attribute,
+                span,
+                "`func.func` needs the attribute `sym_name`",
+                "a function without a name",
+            ));
         };
         // A declaration has an empty region.
         let body = &self.program.regions[region];
@@ -205,7 +211,7 @@ impl<'a> Parser<'a> {
             let arguments: TypeList = body.arguments.iter().map(|&value| self.program.ty(value).clone()).collect();
             if arguments != *taken {
                 let label = format!("takes ({}), declares ({})", join(&arguments), join(taken));
-                return Err(error(span, "the function does not take what it declares", label));
+                return Err(error(Code::Signature, span, "the function does not take what it declares", label));
             }
             self.check_function_results(region, block.has_return, returned, &span);
         }
@@ -246,7 +252,7 @@ impl<'a> Parser<'a> {
     fn add_function(&mut self, function: Function<'a>) {
         if !self.function_names.insert(function.name) {
             let message = format!("function `@{}` is defined twice", function.name);
-            self.report(*error(function.span, message, "defined again"));
+            self.report(*error(Code::DefinedTwice, function.span, message, "defined again"));
             return;
         }
         self.functions.push(function);
@@ -309,14 +315,19 @@ impl<'a> Parser<'a> {
             return;
         }
         if !has_return {
-            self.report(*error(span.clone(), "the function has no `return`", "its last operation is missing"));
+            self.report(*error(
+                Code::Signature,
+                span.clone(),
+                "the function has no `return`",
+                "its last operation is missing",
+            ));
             return;
         }
         let returned: TypeList =
             self.program.regions[region].results.iter().map(|&value| self.program.ty(value).clone()).collect();
         if returned.as_slice() != declared {
             let label = format!("returns ({}), declares ({})", join(&returned), join(declared));
-            self.report(*error(span.clone(), "the function does not return what it declares", label));
+            self.report(*error(Code::Signature, span.clone(), "the function does not return what it declares", label));
         }
     }
 }
@@ -334,7 +345,7 @@ fn argument_from(
             }
             ("tf.aliasing_output", _) => {
                 let label = "expected the number of a result";
-                return Err(error(attribute.span.clone(), "cannot read `tf.aliasing_output`", label));
+                return Err(error(Code::Attribute, attribute.span.clone(), "cannot read `tf.aliasing_output`", label));
             }
             ("jax.buffer_donor", Attribute::Bool(true)) => argument.donated = true,
             _ => {}

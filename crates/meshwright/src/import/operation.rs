@@ -10,6 +10,7 @@ use super::cursor::{Parse, error, is_word, with_hint};
 use super::parse::{Binding, Parser};
 use super::pretty;
 use super::types::{TypeList, parse_function_type, parse_type};
+use crate::codes::Code;
 use crate::program::{LocationId, MAXIMUM_NESTING, RegionId, ValueId, Values, plural};
 
 /// What a region says beyond its operations.
@@ -63,6 +64,7 @@ impl<'a> Parser<'a> {
         if self.nesting >= MAXIMUM_NESTING {
             let span = self.cursor.position - 1..self.cursor.position;
             return Err(error(
+                Code::Types,
                 span,
                 format!("regions nested deeper than {MAXIMUM_NESTING}"),
                 "one too many opens here",
@@ -102,7 +104,8 @@ impl<'a> Parser<'a> {
                 b'}' | 0 => return terminated,
                 b'^' => {
                     let span = self.cursor.position..self.cursor.position + 1;
-                    let problem = error(span, "branches between blocks are not supported", "a second block");
+                    let problem =
+                        error(Code::ControlFlow, span, "branches between blocks are not supported", "a second block");
                     self.report(*with_hint(problem, "use `stablehlo.while`, `stablehlo.if` or `stablehlo.case`"));
                     self.skip_to_region_end();
                     return terminated;
@@ -154,7 +157,12 @@ impl<'a> Parser<'a> {
         raw.poisoned |= raw.regions.iter().any(|inner| self.broken_regions.contains(inner));
         if matches!(raw.name, "stablehlo.return" | "func.return") {
             if !names.is_empty() {
-                return Err(error(raw.span, format!("`{}` has no results", raw.name), "expected no name before it"));
+                return Err(error(
+                    Code::Types,
+                    raw.span,
+                    format!("`{}` has no results", raw.name),
+                    "expected no name before it",
+                ));
             }
             if raw.poisoned {
                 self.broken_regions.insert(region);
@@ -184,13 +192,18 @@ impl<'a> Parser<'a> {
         let name = self.cursor.string()?;
         let mut raw = RawOp::new(name, start..self.cursor.position);
         if !is_word(name) {
-            return Err(error(raw.span, "not the name of an operation", "expected a name such as `stablehlo.add`"));
+            return Err(error(
+                Code::Syntax,
+                raw.span,
+                "not the name of an operation",
+                "expected a name such as `stablehlo.add`",
+            ));
         }
         self.cursor.expect("(")?;
         self.parse_operands_until_paren(&mut raw)?;
         if self.cursor.peek() == b'[' {
             let span = self.cursor.position..self.cursor.position + 1;
-            return Err(error(span, "branches between blocks are not supported", "successors"));
+            return Err(error(Code::ControlFlow, span, "branches between blocks are not supported", "successors"));
         }
         if self.cursor.peek() == b'<' {
             self.cursor.expect("<{")?;
@@ -244,10 +257,17 @@ impl<'a> Parser<'a> {
             }
             Some(&Binding::Values { count, .. }) => {
                 let label = format!("`%{name}` stands for {}", plural(count as usize, "value"));
-                return Err(error(span, format!("there is no result {index}"), label));
+                return Err(error(Code::Undefined, span, format!("there is no result {index}"), label));
             }
             Some(Binding::Poisoned) => raw.poisoned = true,
-            None => return Err(error(span, format!("use of undefined value `%{name}`"), "not defined here")),
+            None => {
+                return Err(error(
+                    Code::Undefined,
+                    span,
+                    format!("use of undefined value `%{name}`"),
+                    "not defined here",
+                ));
+            }
         }
         Ok(())
     }
@@ -291,13 +311,19 @@ impl<'a> Parser<'a> {
         if raw.operand_types.len() != raw.operands.len() {
             let (operands, types) = (raw.operands.len(), raw.operand_types.len());
             let label = format!("{} and {}", plural(operands, "operand"), plural(types, "type"));
-            return Err(error(raw.span.clone(), format!("`{}` needs one type per operand", raw.name), label));
+            return Err(error(
+                Code::Types,
+                raw.span.clone(),
+                format!("`{}` needs one type per operand", raw.name),
+                label,
+            ));
         }
         for (index, (&operand, declared)) in raw.operands.iter().zip(&raw.operand_types).enumerate() {
             let actual = self.program.ty(operand);
             if actual != declared {
                 let label = format!("is `{actual}`, the text says `{declared}`");
                 return Err(error(
+                    Code::Types,
                     raw.span.clone(),
                     format!("operand {index} of `{}` has another type", raw.name),
                     label,
@@ -314,7 +340,12 @@ impl<'a> Parser<'a> {
             for &(name, _) in names {
                 self.define(name, Binding::Poisoned)?;
             }
-            self.report(*error(raw.span.clone(), format!("`{}` needs one name per result", raw.name), label));
+            self.report(*error(
+                Code::Types,
+                raw.span.clone(),
+                format!("`{}` needs one name per result", raw.name),
+                label,
+            ));
             return Ok(());
         }
         let mut next = 0;

@@ -15,6 +15,7 @@ use super::cursor::{Cursor, Parse, error, with_hint};
 use super::diagnostic::{Diagnostic, Severity};
 use super::location::Locations;
 use super::operation::RawOp;
+use crate::codes::Code;
 use crate::program::{Argument, Op, OpId, Opaque, Program, RegionId, ResultInfo, Table, Type, ValueId};
 
 /// A module as written: functions side by side, calls between them.
@@ -75,11 +76,16 @@ pub(super) fn parse(source: &Arc<str>) -> Parsed<'_> {
     };
     for span in repeated {
         let message = format!("alias `{}` is defined twice", &source[span.clone()]);
-        parser.report(*error(span, message, "defined again"));
+        parser.report(*error(Code::DefinedTwice, span, message, "defined again"));
     }
     parser.parse_module_items(false);
     if let Some((start, end)) = parser.context.undefined_location.get() {
-        let problem = error(start..end, format!("location `{}` is not defined", &source[start..end]), "used here");
+        let problem = error(
+            Code::Undefined,
+            start..end,
+            format!("location `{}` is not defined", &source[start..end]),
+            "used here",
+        );
         parser.report(*with_hint(problem, "locations are defined at the end of a text; is it cut off?"));
     }
     parser.program.locations = parser.locations.table;
@@ -182,7 +188,7 @@ impl<'a> Parser<'a> {
         self.diagnostics.push(diagnostic);
         self.errors += 1;
         if self.has_too_many_errors() {
-            let problem = error(place..place, "too many errors", "the rest of the text was not read");
+            let problem = error(Code::TooLarge, place..place, "too many errors", "the rest of the text was not read");
             self.diagnostics.push(*problem);
         }
     }
@@ -249,7 +255,7 @@ impl<'a> Parser<'a> {
             }
             let end = self.cursor.position;
             let span = self.line_of_definition(name, end);
-            return Err(error(span, format!("value `%{name}` is defined twice"), "defined again"));
+            return Err(error(Code::DefinedTwice, span, format!("value `%{name}` is defined twice"), "defined again"));
         }
         self.scope.push(name);
         Ok(())
@@ -299,6 +305,7 @@ impl<'a> Parser<'a> {
         }
         let (message, label) = (message.to_owned(), label.to_owned());
         self.diagnostics.push(Diagnostic {
+            code: Code::UnknownOp,
             severity: Severity::Warning,
             span: raw.span.clone(),
             message,

@@ -9,6 +9,7 @@ use super::cursor::{Parse, error};
 use super::operation::RawOp;
 use super::parse::Parser;
 use super::types::{TypeList, parse_function_type, parse_result_types, parse_type};
+use crate::codes::Code;
 use crate::program::{LocationId, RegionId, ValueId, plural};
 
 /// One operation; the cursor stands on its name.
@@ -25,6 +26,7 @@ pub(super) fn parse_pretty<'a>(parser: &mut Parser<'a>, start: usize) -> Parse<R
         "stablehlo.while" => parse_while(parser, &mut raw)?,
         _ if !name.contains('.') => {
             return Err(error(
+                Code::Types,
                 raw.span,
                 format!("`{name}` is not an operation"),
                 "expected a name such as `stablehlo.add`",
@@ -326,7 +328,7 @@ fn parse_while<'a>(parser: &mut Parser<'a>, raw: &mut RawOp<'a>) -> Parse<()> {
     if raw.operand_types.len() != names.len() {
         let (values, types) = (names.len(), raw.operand_types.len());
         let label = format!("{} and {}", plural(values, "value"), plural(types, "type"));
-        return Err(error(raw.span.clone(), "`stablehlo.while` needs one type per value", label));
+        return Err(error(Code::Types, raw.span.clone(), "`stablehlo.while` needs one type per value", label));
     }
     if parser.cursor.eat("attributes") {
         parser.cursor.expect("{")?;

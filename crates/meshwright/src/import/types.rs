@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::cursor::{Cursor, Parse, error, with_hint};
+use crate::codes::Code;
 use crate::program::{DType, MAXIMUM_RANK, Shape, Type, countable};
 
 /// The types of operands or results.
@@ -23,7 +24,7 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_>) -> Parse<Type> {
     let found = &cursor.text[start..word.position];
     if found.starts_with('!') || matches!(name, "tuple" | "memref" | "vector" | "index" | "none") {
         let message = format!("type `{found}` is not supported");
-        let problem = error(start..word.position, message, "expected a tensor or a token");
+        let problem = error(Code::UnknownType, start..word.position, message, "expected a tensor or a token");
         let is_alias = found.starts_with('!') && !name.contains('.');
         return Err(if is_alias { with_hint(problem, "write the type out where its alias stands") } else { problem });
     }
@@ -84,7 +85,7 @@ fn parse_tensor(
             b'0'..=b'9' => {
                 if shape.len() == MAXIMUM_RANK {
                     let message = format!("tensor has more than {MAXIMUM_RANK} dimensions");
-                    return Err(error(start..cursor.position, message, "too many"));
+                    return Err(error(Code::TooLarge, start..cursor.position, message, "too many"));
                 }
                 let size = cursor.integer()?;
                 shape.push(usize::try_from(size).unwrap_or(usize::MAX));
@@ -95,7 +96,8 @@ fn parse_tensor(
             }
             b'?' | b'*' => {
                 let span = cursor.position..cursor.position + 1;
-                let problem = error(span, "dynamic shapes are not supported", "size known only at run time");
+                let problem =
+                    error(Code::DynamicShape, span, "dynamic shapes are not supported", "size known only at run time");
                 return Err(with_hint(problem, "export the function with concrete shapes"));
             }
             _ => break,
@@ -103,11 +105,16 @@ fn parse_tensor(
     }
     let dtype = parse_dtype(cursor)?;
     if cursor.eat(",") && !skip_encoding(cursor) {
-        return Err(error(start..start + "tensor<".len(), "tensor type without an end", "this `<` has no `>`"));
+        return Err(error(
+            Code::Syntax,
+            start..start + "tensor<".len(),
+            "tensor type without an end",
+            "this `<` has no `>`",
+        ));
     }
     cursor.expect(">")?;
     let ty = Type { dtype, shape };
-    countable(&ty).map_err(|message| error(start..cursor.position, message, "too large"))?;
+    countable(&ty).map_err(|message| error(Code::TooLarge, start..cursor.position, message, "too large"))?;
     Ok(ty)
 }
 
@@ -122,19 +129,23 @@ fn parse_dtype(cursor: &mut Cursor<'_>) -> Parse<DType> {
         return match part {
             "f32" => Ok(DType::Complex64),
             "f64" => Ok(DType::Complex128),
-            _ => {
-                Err(error(start..cursor.position, "unknown element type", "expected `complex<f32>` or `complex<f64>`"))
-            }
+            _ => Err(error(
+                Code::UnknownType,
+                start..cursor.position,
+                "unknown element type",
+                "expected `complex<f32>` or `complex<f64>`",
+            )),
         };
     }
     if cursor.byte() == b'!' {
         let quantized = cursor.text[start..].starts_with("!quant");
         let message = if quantized { "quantized types are not supported" } else { "unknown element type" };
-        return Err(error(start..start + 1, message, EXPECTED_DTYPE));
+        return Err(error(Code::UnknownType, start..start + 1, message, EXPECTED_DTYPE));
     }
     let name = cursor.expect_word("an element type such as `f32`")?;
-    DType::from_name(name)
-        .ok_or_else(|| error(start..cursor.position, format!("unknown element type `{name}`"), EXPECTED_DTYPE))
+    DType::from_name(name).ok_or_else(|| {
+        error(Code::UnknownType, start..cursor.position, format!("unknown element type `{name}`"), EXPECTED_DTYPE)
+    })
 }
 
 /// Passes over the encoding in `tensor<4xf32, #encoding>`, leaving the closing `>`.

@@ -41,7 +41,7 @@ impl Profile<'_> {
     }
 
     /// The memory of the largest region of an op that has some.
-    fn inner(&self, op: OpId) -> Option<Memory> {
+    pub fn inner(&self, op: OpId) -> Option<Memory> {
         let operation = &self.program.ops[op];
         let memory = |&region: &RegionId| match (self.memory_model, self.memory_model.fuses()) {
             (_, Some(fuses)) => eager::region_memory(&self.program, &self.anatomy, region, fuses),

@@ -4,21 +4,24 @@ use smallvec::SmallVec;
 
 use super::rule::{Factor, FactorId, Kind, Labels, Rule};
 use super::sharding::Reduction;
-use crate::program::{Operation, Program, ValueId};
+use crate::program::{Operation, Program};
 
-/// The rule that a text such as `(i j, j k) -> (i k)` says, or `whole` where it says nothing sensible.
+/// The rule that a text such as `(i j, j k) -> (i k)` says, or `whole` where it says nothing sensible, which import
+/// refuses.
 pub(super) fn rule(whole: Rule, program: &Program, operation: &Operation, text: &str) -> Rule {
-    parse(program, operation, text).unwrap_or(whole)
+    let shapes = |values: &[crate::program::ValueId]| values.iter().map(|&value| program.shape(value)).collect();
+    let (operands, results): (Vec<&[usize]>, Vec<&[usize]>) = (shapes(&operation.operands), shapes(&operation.results));
+    parse(&operands, &results, text).unwrap_or(whole)
 }
 
-/// Reads `(i j, j k) -> (i k)`: a tensor's dimensions between commas, `_` for one that stays whole.
-/// Letters that no result has are summed.
-pub fn parse(program: &Program, operation: &Operation, text: &str) -> Result<Rule, String> {
-    let (operands, results) = text.split_once("->").ok_or("a rule has the form `(i j, j k) -> (i k)`")?;
+/// Reads `(i j, j k) -> (i k)` for operands and results of these shapes: a tensor's dimensions between commas, `_` for
+/// one that stays whole. Letters that no result has are summed.
+pub fn parse(operands: &[&[usize]], results: &[&[usize]], text: &str) -> Result<Rule, String> {
+    let (read, made) = text.split_once("->").ok_or("a rule has the form `(i j, j k) -> (i k)`")?;
     let mut letters: Vec<&str> = Vec::new();
     let mut rule = Rule::default();
-    let operand_labels = tensors(program, operands, &operation.operands, &mut letters, &mut rule)?;
-    let result_labels = tensors(program, results, &operation.results, &mut letters, &mut rule)?;
+    let operand_labels = tensors(read, operands, &mut letters, &mut rule)?;
+    let result_labels = tensors(made, results, &mut letters, &mut rule)?;
     for (id, factor) in rule.factors.iter_mut().enumerate() {
         let lacks = |labels: &Labels| !labels.iter().flatten().any(|&factor| usize::from(factor) == id);
         if result_labels.iter().any(lacks) {
@@ -31,9 +34,8 @@ pub fn parse(program: &Program, operation: &Operation, text: &str) -> Result<Rul
 }
 
 fn tensors<'t>(
-    program: &Program,
     text: &'t str,
-    values: &[ValueId],
+    shapes: &[&[usize]],
     letters: &mut Vec<&'t str>,
     rule: &mut Rule,
 ) -> Result<Vec<Labels>, String> {
@@ -41,11 +43,11 @@ fn tensors<'t>(
     let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
     let inner = inner.ok_or_else(|| format!("`{text}` is not in parentheses"))?;
     let parts: Vec<&str> =
-        if inner.trim().is_empty() && values.is_empty() { vec![] } else { inner.split(',').collect() };
-    if parts.len() != values.len() {
-        return Err(format!("`{text}` has {} tensors, the call has {}", parts.len(), values.len()));
+        if inner.trim().is_empty() && shapes.is_empty() { vec![] } else { inner.split(',').collect() };
+    if parts.len() != shapes.len() {
+        return Err(format!("`{text}` has {} tensors, the call has {}", parts.len(), shapes.len()));
     }
-    parts.iter().zip(values).map(|(part, &value)| labels(program.shape(value), part, letters, rule)).collect()
+    parts.iter().zip(shapes).map(|(part, shape)| labels(shape, part, letters, rule)).collect()
 }
 
 fn labels<'t>(shape: &[usize], text: &'t str, letters: &mut Vec<&'t str>, rule: &mut Rule) -> Result<Labels, String> {

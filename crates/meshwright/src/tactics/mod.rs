@@ -8,8 +8,8 @@ mod remat;
 mod structure;
 
 pub use file::{FileError, parse, parse_with_spans};
-pub use partition::{Feedback, Partitioned, only_local, partition};
-pub(crate) use partition::{LaidOut, lay_out, lay_out_last, measure_all, rewrite};
+pub use partition::{Feedback, LaidOut, Partitioned, lay_out, only_local, partition, rewrite};
+pub(crate) use partition::{lay_out_last, measure_all};
 pub use pattern::Pattern;
 pub(crate) use presets::cut_batch;
 pub(crate) use remat::scope_groups;
@@ -75,6 +75,8 @@ impl Auto {
 pub enum Freedom {
     /// Run the step in microbatches.
     Microbatches,
+    /// Leave state of the optimizer on the host.
+    Offload,
     /// Compute values again for the backward pass.
     Remat,
     /// Run ops in slices, one after the other.
@@ -88,6 +90,7 @@ pub enum Freedom {
 impl Freedom {
     pub const ALL: &'static [(&'static str, Freedom)] = &[
         ("microbatches", Freedom::Microbatches),
+        ("offload", Freedom::Offload),
         ("remat", Freedom::Remat),
         ("split", Freedom::Split),
         ("state", Freedom::State),

@@ -73,7 +73,7 @@ pub fn partition(
 
 /// The program that is laid out: batch normalizations written out, and some of it computed again. Where it runs
 /// in microbatches, weights wait for nothing.
-pub(crate) fn rewrite(program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Program {
+pub fn rewrite(program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Program {
     let scopes: Vec<&Pattern> =
         tactics.iter().flat_map(|tactic| tactic.actions.iter()).filter_map(remat_scope).collect();
     let program = remat(&expand_batch_norm(program), &scopes);
@@ -81,16 +81,17 @@ pub(crate) fn rewrite(program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Pro
 }
 
 /// A program laid out by tactics.
-pub(crate) struct LaidOut<'p> {
-    pub(crate) layout: Layout<'p>,
+#[derive(Clone, Debug)]
+pub struct LaidOut<'p> {
+    pub layout: Layout<'p>,
     /// The layout after every tactic.
-    pub(crate) snapshots: Vec<Layout<'p>>,
+    pub snapshots: Vec<Layout<'p>>,
     /// Of every tactic, what was asked for and could not be.
-    pub(crate) notes: Vec<Vec<String>>,
+    pub notes: Vec<Vec<String>>,
 }
 
 /// Applies tactics in order, each followed by propagation.
-pub(crate) fn lay_out<'p>(
+pub fn lay_out<'p>(
     program: &'p Program,
     mesh: &Mesh,
     tactics: &[Tactic],

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use meshwright::codes::Code;
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
@@ -30,6 +31,9 @@ pub struct PlanFile {
     /// None in files of those who did not know of any.
     #[serde(default)]
     pub splits: Vec<SplitPart>,
+    /// How the model is cut into stages, where it is: the mesh is then that of one stage.
+    #[serde(default)]
+    pub stages: Option<StagesPart>,
 }
 
 /// The model as it was given, and how to know its program again.
@@ -106,6 +110,9 @@ pub struct ArgumentPart {
     pub stored: String,
     pub local_type: String,
     pub local_bytes: u64,
+    /// Whether it lies in the memory of the host. Not there in files of those who did not know of that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
     /// The class that decided how it is stored, by number.
     pub decided_by: Option<usize>,
 }
@@ -135,23 +142,45 @@ pub struct SplitPart {
     pub factors: BTreeMap<String, String>,
 }
 
+impl ArgumentPart {
+    /// How it is stored, and where.
+    pub fn place(&self) -> String {
+        if self.on_host { format!("{} on the host", self.stored) } else { self.stored.clone() }
+    }
+}
+
+/// Stages that follow each other, each on devices of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagesPart {
+    pub count: usize,
+    pub schedule: String,
+    /// Chunks of the model on every stage.
+    pub chunks: usize,
+    /// The numbers of the ops that chunks begin with, but for the first.
+    pub starts: Vec<u32>,
+    /// Of every chunk, the modules of its forward pass.
+    pub modules: Vec<String>,
+}
+
 impl PlanFile {
     /// What is wrong with the text of a plan, and what could be done.
     pub fn parse(text: &str) -> Result<PlanFile, Problem> {
         let fail = |error: &serde_json::Error| {
             let told = error.to_string();
             let reason = told.split(" at line ").next().unwrap_or(&told).to_owned();
-            Problem::new(format!("line {}, column {}: {reason}", error.line(), error.column()))
+            Problem::new(Code::PlanFile, format!("line {}, column {}: {reason}", error.line(), error.column()))
         };
         let value: serde_json::Value = serde_json::from_str(text).map_err(|error| fail(&error))?;
         match value.get("meshwright_plan").and_then(serde_json::Value::as_u64) {
             None => {
-                return Err(Problem::new("it has no version `meshwright_plan`, so it is no plan")
+                return Err(Problem::new(Code::PlanFile, "it has no version `meshwright_plan`, so it is no plan")
                     .hint("`meshwright plan MODEL --cluster CLUSTER -o FILE` writes plans"));
             }
             Some(version) if version > VERSION => {
                 let message = format!("it is of version {version}, and {VERSION} is the newest that is known here");
-                return Err(Problem::new(message).hint("use the meshwright that wrote it, or plan again"));
+                return Err(
+                    Problem::new(Code::PlanFile, message).hint("use the meshwright that wrote it, or plan again")
+                );
             }
             Some(_) => {}
         }

@@ -2,6 +2,7 @@
 
 use meshwright::plan::{Considered, Decision, Keeping};
 use meshwright::program::{OpId, Phase, Program};
+use meshwright::shard::{Axis, Mesh};
 
 use super::Report;
 use crate::names::collapse;
@@ -12,15 +13,47 @@ use crate::table::{Table, count, duration, paragraph, share, size};
 const ALTERNATIVES: usize = 6;
 const GROUPS: usize = 16;
 
+/// Plans are worth a hint that take no more than these shares of the memory and of the time.
+const MUCH_SMALLER: f64 = 0.8;
+const LITTLE_SLOWER: f64 = 1.15;
+
 impl Report<'_> {
     pub fn to_text(&self, width: usize) -> String {
-        self.simulated.to_text(width)
+        self.simulated.to_text_under(&self.verdict(), width)
             + "\n"
             + &self.groups(width)
             + "\n"
             + &self.slices(width)
+            + &self.held(width)
             + &self.alternatives(width)
             + &self.search(width)
+    }
+
+    /// The answer in a line, with how far it is from what no plan can beat.
+    pub fn verdict(&self) -> String {
+        let (step, bound) = (self.plan.timeline.step_seconds, self.plan.lower_bound_seconds);
+        // A step that waits for its host says nothing about plans.
+        let is_told = bound > 0.0 && step < 2.0 * bound;
+        let within = format!(". Within {} of the proven bound", share(step / bound - 1.0, 1.0));
+        self.simulated.verdict() + if is_told { &within } else { "" }
+    }
+
+    /// What else could be asked for, naming the flags: plans that take much less memory and little more time.
+    pub fn hints(&self) -> Vec<String> {
+        let chosen = &self.plan.alternatives;
+        let (step, peak) = (self.plan.timeline.step_seconds, self.plan.peak_bytes as f64);
+        let is_smaller = |other: &&Considered| {
+            other.peak_bytes as f64 <= MUCH_SMALLER * peak && other.step_seconds <= LITTLE_SLOWER * step
+        };
+        let Some(other) = chosen.iter().skip(1).find(is_smaller) else { return Vec::new() };
+        let devices: Vec<Axis> = other.mesh.axes.iter().filter(|axis| !axis.temporal).cloned().collect();
+        let mesh = match Mesh::new(devices) {
+            Ok(devices) if devices != self.plan.recipe.mesh => format!("--mesh {devices} "),
+            _ => String::new(),
+        };
+        let (more, size) = (share(other.step_seconds / step - 1.0, 1.0), size(other.peak_bytes as usize));
+        let microbatches = other.microbatches;
+        vec![format!("`{mesh}--microbatches {microbatches}` takes {size} at the peak, and {more} more time")]
     }
 
     /// What the dearest operations do, those alike told once.
@@ -67,11 +100,25 @@ impl Report<'_> {
         if self.plan.recipe.splits.is_empty() { String::new() } else { table.render(width) + "\n" }
     }
 
+    /// What lies on the host.
+    fn held(&self, width: usize) -> String {
+        if self.plan.recipe.held.is_empty() {
+            return String::new();
+        }
+        let words = format!(
+            "{} of state for each device, in {} arguments, are on the host and copied to the device for their update.",
+            size(self.plan.held_bytes() as usize),
+            count(self.plan.recipe.held.len()),
+        );
+        paragraph(&words, "", "", width) + "\n"
+    }
+
     fn alternatives(&self, width: usize) -> String {
         let mut table = Table::new(&["what else fits", "microbatches", "a step", "at the peak"]);
         let row = |other: &Considered| {
+            let stages = if other.stages > 1 { format!("{} stages of ", other.stages) } else { String::new() };
             [
-                other.mesh.to_string(),
+                format!("{stages}{}", other.mesh),
                 count(other.microbatches),
                 duration(other.step_seconds),
                 size(other.peak_bytes as usize),

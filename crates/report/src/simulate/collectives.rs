@@ -63,7 +63,7 @@ impl Summary<'_> {
     }
 }
 
-pub(super) fn name(collective: Collective) -> &'static str {
+pub(crate) fn name(collective: Collective) -> &'static str {
     match collective {
         Collective::AllGather => "all-gather",
         Collective::AllReduce => "all-reduce",

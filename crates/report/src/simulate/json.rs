@@ -75,7 +75,7 @@ impl Summary<'_> {
     }
 }
 
-fn by_class(classes: ByClass) -> Value {
+pub(crate) fn by_class(classes: ByClass) -> Value {
     let entries = Class::ALL.into_iter().zip(classes);
     Value::Object(entries.map(|(class, bytes)| (class.name().to_owned(), json!(bytes))).collect())
 }

@@ -5,6 +5,8 @@ mod json;
 mod step;
 mod text;
 
+pub(crate) use collectives::name as collective_name;
+pub(crate) use json::by_class;
 pub use step::{Batch, Simulation, Step, check_devices};
 pub use text::rate;
 

@@ -13,23 +13,30 @@ const COLLECTIVES: usize = 5;
 
 impl Summary<'_> {
     pub fn to_text(&self, width: usize) -> String {
-        let first = self.verdict() + &paragraph(&self.setting(), "", "  ", width) + &self.speed();
+        self.to_text_under(&self.verdict(), width)
+    }
+
+    /// The same under another first line.
+    pub(crate) fn to_text_under(&self, verdict: &str, width: usize) -> String {
+        let first = paragraph(verdict, "", "  ", width) + "\n" + &paragraph(&self.setting(), "", "  ", width);
         first
+            + &self.speed()
             + &[self.time(width), self.memory(width), self.stages(width)].concat()
             + &self.dearest(width)
             + &self.notes(width)
     }
 
-    fn verdict(&self) -> String {
+    /// The answer in a line.
+    pub fn verdict(&self) -> String {
         let (peak, limit) = (self.simulation.memory().peak_bytes, self.simulation.memory_limit());
         if self.simulation.fits() {
-            return format!("Fits: {} of {} on the fullest device\n\n", size(peak), size(limit));
+            return format!("Fits: {} of {} on the fullest device", size(peak), size(limit));
         }
         let missing = size(peak - limit);
-        format!("Does not fit: {} at the peak, a device has {}, {missing} too few\n\n", size(peak), size(limit))
+        format!("Does not fit: {} at the peak, a device has {}, {missing} too few", size(peak), size(limit))
     }
 
-    fn setting(&self) -> String {
+    pub(crate) fn setting(&self) -> String {
         let pipeline = &self.step.prepared.pipeline;
         let (stages, devices) = (pipeline.stages.len(), pipeline.mesh.devices());
         let laid_out = match stages {
@@ -54,12 +61,31 @@ impl Summary<'_> {
         let simulation = self.simulation;
         let throughput = simulation.throughput().map(|(number, unit)| format!("   {} {unit}/s", rate(number)));
         format!(
-            "{} a step{}   MFU {}   HFU {}\n\n",
+            "{} a step{}   MFU {}   HFU {}\n{}\n",
             duration(simulation.timeline.step_seconds),
             throughput.unwrap_or_default(),
             share(simulation.mfu, 1.0),
             share(simulation.hfu, 1.0),
+            self.log_line().map(|line| line + "\n").unwrap_or_default(),
         )
+    }
+
+    /// What torchtitan would log of such a step: memory of the fullest device, and tokens and operations a second of each
+    /// device. None where there are no tokens.
+    pub fn log_line(&self) -> Option<String> {
+        let simulation = self.simulation;
+        let (tokens, _) = simulation.throughput().filter(|(_, unit)| *unit == "tokens")?;
+        let pipeline = &self.step.prepared.pipeline;
+        let devices = (pipeline.mesh.devices() * pipeline.stages.len()) as f64;
+        let (peak, limit) = (simulation.memory().peak_bytes as f64, simulation.memory_limit() as f64);
+        let teraflops = self.step.flops.flops / simulation.timeline.step_seconds / devices / 1e12;
+        Some(format!(
+            "memory: {:.2}GiB({:.2}%)  tps: {}  tflops: {teraflops:.2}  mfu: {:.2}%",
+            peak / (1u64 << 30) as f64,
+            100.0 * peak / limit,
+            count((tokens / devices).round() as usize),
+            100.0 * simulation.mfu,
+        ))
     }
 
     fn time(&self, width: usize) -> String {

@@ -28,6 +28,7 @@ use self::text::{Line, Node, Operand};
 use super::cursor::error;
 use super::diagnostic::{Diagnostic, Severity};
 use super::{Imported, cursor::Parse};
+use crate::codes::Code;
 use crate::program::{Builder, CustomCall, Literal, Location, LocationId, Op, Type, ValueId, Values};
 
 /// The names of the ATen ops that have rows, in the order of the alphabet.
@@ -109,12 +110,14 @@ impl Graph {
             }
             Line::Node(node) => self.node(&node, &span)?,
         }
-        self.builder.check().map_err(|message| error(span, message, ""))
+        self.builder.check().map_err(|message| error(Code::Types, span, message, ""))
     }
 
     fn value(&self, number: usize, span: &std::ops::Range<usize>) -> Parse<ValueId> {
         let known = self.values.get(&number).copied();
-        known.ok_or_else(|| error(span.clone(), format!("there is no value `%{number}` before this line"), ""))
+        known.ok_or_else(|| {
+            error(Code::Undefined, span.clone(), format!("there is no value `%{number}` before this line"), "")
+        })
     }
 
     fn node(&mut self, node: &Node, span: &std::ops::Range<usize>) -> Parse<()> {
@@ -130,7 +133,7 @@ impl Graph {
             self.value(value, span)?;
         }
         let location = self.locations.get(&node.location).copied();
-        let location = location.ok_or_else(|| error(span.clone(), "its location is not known", ""))?;
+        let location = location.ok_or_else(|| error(Code::Undefined, span.clone(), "its location is not known", ""))?;
         let values = &self.values;
         let row = ROWS.binary_search_by(|(name, _)| name.cmp(&node.op.as_str())).ok().map(|row| ROWS[row].1);
         let row = row.filter(|_| node.rule.is_none());
@@ -141,8 +144,10 @@ impl Graph {
                 None => call.custom(),
             }
         });
-        let made = made.map_err(|message| error(span.clone(), format!("`{}`: {message}", node.op), ""))?;
-        self.builder.check().map_err(|message| error(span.clone(), format!("`{}`: {message}", node.op), ""))?;
+        let made = made.map_err(|message| error(Code::Types, span.clone(), format!("`{}`: {message}", node.op), ""))?;
+        self.builder
+            .check()
+            .map_err(|message| error(Code::Types, span.clone(), format!("`{}`: {message}", node.op), ""))?;
         if row.is_none() && node.rule.is_none() {
             self.unknown.entry(node.op.clone()).or_insert((0, span.clone())).0 += 1;
         }
@@ -153,14 +158,14 @@ impl Graph {
     fn take(&mut self, node: &Node, made: &Values, span: &std::ops::Range<usize>) -> Parse<()> {
         if made.len() < node.values.len() {
             let message = format!("`{}` has {} results, not {}", node.op, made.len(), node.values.len());
-            return Err(error(span.clone(), message, ""));
+            return Err(error(Code::Types, span.clone(), message, ""));
         }
         for ((number, ty), &value) in node.values.iter().zip(&node.types).zip(made) {
             let (Some(number), Some(ty)) = (number, ty) else { continue };
             let found = self.builder.program.ty(value);
             if found != ty {
                 let message = format!("`{}` makes `{found}` here, and PyTorch says `{ty}`", node.op);
-                return Err(error(span.clone(), message, ""));
+                return Err(error(Code::Types, span.clone(), message, ""));
             }
             self.values.insert(*number, value);
         }
@@ -171,6 +176,7 @@ impl Graph {
         let mut diagnostics: Vec<Diagnostic> = Vec::new();
         for (op, (count, span)) in self.unknown {
             diagnostics.push(Diagnostic {
+                code: Code::UnknownOp,
                 severity: Severity::Warning,
                 span,
                 message: format!("`{op}` is not known, and so it is whole on every device ({count} times)"),
@@ -181,7 +187,7 @@ impl Graph {
         match self.builder.finish() {
             Ok(program) => Imported { program: Some(program.compact()), diagnostics },
             Err(message) => {
-                diagnostics.push(*error(0..0, message, ""));
+                diagnostics.push(*error(Code::Types, 0..0, message, ""));
                 Imported { program: None, diagnostics }
             }
         }

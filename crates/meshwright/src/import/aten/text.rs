@@ -15,6 +15,7 @@
 
 use std::ops::Range;
 
+use crate::codes::Code;
 use crate::import::cursor::{Cursor, Parse, error};
 use crate::program::{DType, Type};
 
@@ -60,7 +61,12 @@ pub(super) fn header(text: &str) -> Parse<(String, usize)> {
     cursor.expect("aten")?;
     let version = integer(&mut cursor)?;
     if version != 1 {
-        return Err(error(0..text.find('\n').unwrap_or(text.len()), format!("version {version} is not known"), ""));
+        return Err(error(
+            Code::Syntax,
+            0..text.find('\n').unwrap_or(text.len()),
+            format!("version {version} is not known"),
+            "",
+        ));
     }
     let name = string(&mut cursor)?;
     Ok((name, end_of_line(text, cursor.position)))
@@ -116,7 +122,7 @@ fn made(cursor: &mut Cursor<'_>, end: usize) -> Parse<Line> {
             cursor.expect(":")?;
             let ty = ty(cursor)?;
             if ty.elements().checked_mul(2 * ty.dtype.stored_bytes()) != Some(digits.len()) {
-                return Err(error(digits, format!("these are not the digits of a `{ty}`"), ""));
+                return Err(error(Code::Constant, digits, format!("these are not the digits of a `{ty}`"), ""));
             }
             return Ok(Line::Constant { value, digits, ty });
         }
@@ -166,7 +172,7 @@ fn operand(cursor: &mut Cursor<'_>) -> Parse<Operand> {
         _ => {
             let start = cursor.position;
             let text = word(cursor)?;
-            let wrong = || error(start..start + text.len(), format!("`{text}` is no operand"), "");
+            let wrong = || error(Code::Syntax, start..start + text.len(), format!("`{text}` is no operand"), "");
             Ok(match text.as_str() {
                 "none" => Operand::None,
                 "true" => Operand::Bool(true),
@@ -200,14 +206,14 @@ fn ty(cursor: &mut Cursor<'_>) -> Parse<Type> {
     let ty = Type::new(dtype, &shape);
     match ty.checked_elements() {
         Some(_) => Ok(ty),
-        None => Err(error(start..cursor.position, "this has more bytes than 63 bits can count", "")),
+        None => Err(error(Code::TooLarge, start..cursor.position, "this has more bytes than 63 bits can count", "")),
     }
 }
 
 fn float(cursor: &mut Cursor<'_>) -> Parse<f64> {
     let start = cursor.position;
     let text = word(cursor)?;
-    text.parse().map_err(|_| error(start..cursor.position, format!("`{text}` is no number"), ""))
+    text.parse().map_err(|_| error(Code::Syntax, start..cursor.position, format!("`{text}` is no number"), ""))
 }
 
 /// Everything up to a space or a mark.
@@ -234,7 +240,8 @@ fn number_of_line(cursor: &mut Cursor<'_>) -> Parse<u32> {
 
 fn number(cursor: &mut Cursor<'_>) -> Parse<usize> {
     let start = cursor.position;
-    usize::try_from(integer(cursor)?).map_err(|_| error(start..cursor.position, "a number from 0 on is expected", ""))
+    usize::try_from(integer(cursor)?)
+        .map_err(|_| error(Code::Syntax, start..cursor.position, "a number from 0 on is expected", ""))
 }
 
 fn integer(cursor: &mut Cursor<'_>) -> Parse<i64> {
@@ -265,7 +272,7 @@ fn string(cursor: &mut Cursor<'_>) -> Parse<String> {
             other => found.push(other),
         }
     }
-    Err(error(start..start, "this text has no end", ""))
+    Err(error(Code::Syntax, start..start, "this text has no end", ""))
 }
 
 /// Whether something is the next thing in a line that ends there.
