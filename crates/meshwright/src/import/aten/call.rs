@@ -144,7 +144,7 @@ impl Call<'_> {
     // What comes out.
 
     pub(super) fn result(&self, index: usize) -> Result<Type, String> {
-        let ty = self.node.types.get(index).and_then(Option::clone);
+        let ty = self.node.types.get(index).and_then(Clone::clone);
         ty.ok_or_else(|| format!("result {index} is not there"))
     }
 
