@@ -6,7 +6,8 @@
     state, loss = step(state, batch)  # the first call captures, plans and compiles
     print(step.plan)
 
-`meshwright.jax` runs steps of JAX; it is imported when it is first used, so that the rest works without JAX.
+`meshwright.jax` runs steps of JAX, `meshwright.torch` plans steps of PyTorch; each is imported when it is first used, so
+that the rest works without it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ __all__ = [
     "zero3",
 ]
 
-_ENGINES = ("jax",)
+_ENGINES = ("jax", "torch")
 
 
 def __getattr__(name: str) -> ModuleType:

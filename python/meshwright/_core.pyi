@@ -1,6 +1,7 @@
 """The compiler, written in Rust. Python's lock is given up while it works, and Ctrl-C is heard."""
 
 from os import PathLike
+from typing import Any
 
 __version__: str
 
@@ -47,6 +48,15 @@ class Plan:
     def collectives(self) -> dict[str, int]:
         """How many collectives of each kind a step runs."""
     @property
+    def gathers(self) -> list[int]:
+        """For every argument, how many all-gathers there are of it."""
+    def to_fsdp2(self) -> Any:
+        """Which modules PyTorch's `fully_shard` would take, as `meshwright.exports.Fsdp2`, which prints as code."""
+    def to_megatron_args(self) -> list[str]:
+        """The arguments of Megatron-LM that come nearest to the plan."""
+    def to_pspecs(self) -> dict[str, tuple[Any, ...]]:
+        """For every parameter and all state by name, the axes that cut each dimension."""
+    @property
     def matrix_flops(self) -> float:
         """Operations of a device in products of matrices and convolutions, a multiply-add as two."""
     @property
@@ -66,6 +76,9 @@ class Plan:
 class Pipeline:
     """A step in stages: what every stage runs and in which order, and what that comes to."""
 
+    @property
+    def json(self) -> str | None:
+        """The text of `plan.json`, where stages were planned."""
     @property
     def summary(self) -> str:
         """What `meshwright simulate` prints."""
@@ -130,7 +143,7 @@ class Program:
     """A step as it is planned."""
 
     def __new__(cls, text: str, name: str = "step") -> Program:
-        """Reads the text of a StableHLO module in generic or pretty form."""
+        """Reads the text of a StableHLO module in generic or pretty form, or of a recorded ATen graph."""
     @property
     def warnings(self) -> list[str]:
         """What was understood, but maybe not as it was meant."""
@@ -140,6 +153,13 @@ class Program:
     @property
     def results(self) -> list[tuple[str, str]]:
         """Names and types of the results."""
+    @property
+    def text(self) -> str:
+        """The program as StableHLO text."""
+    def evaluate(self, arguments: list[bytes]) -> list[bytes]:
+        """Its results by the reference interpreter, from its arguments, both as bytes."""
+    def profile(self, memory: str = "eager") -> tuple[str, str]:
+        """What it costs on one device, as `meshwright profile` tells it: text and JSON."""
     def plan(
         self,
         cluster: str,
@@ -148,9 +168,11 @@ class Program:
         mesh: str | None = None,
         tactics: str | None = None,
         microbatches: int | None = None,
+        stages: str | None = None,
         engine: str = "xla",
-    ) -> Plan:
-        """The fastest way found to run it on a cluster that fits the memory.
+    ) -> Plan | Pipeline:
+        """The fastest way found to run it on a cluster that fits the memory, in so many stages, or with `auto` in as
+        many as are fastest.
 
         A cluster is a name such as `4x8xh100`, or the text of a TOML file; tactics are the text of one.
         """
@@ -166,8 +188,11 @@ class Program:
     ) -> Pipeline:
         """The step in the stages that tactics ask for. The mesh is that of one stage. Where no number of microbatches is
         given, the fastest of a few is taken."""
-    def load(self, text: str, name: str, cluster: str | None = None) -> Plan:
+    def load(self, text: str, name: str, cluster: str | None = None) -> Plan | Pipeline:
         """The plan of a file, by its text. One for another program, or another cluster, is refused."""
+
+def aten_ops() -> list[str]:
+    """The ATen ops that programs have an own form of."""
 
 def cluster_devices(cluster: str) -> tuple[str, int]:
     """The name of the device that a cluster is made of, and how many it has."""

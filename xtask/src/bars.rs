@@ -12,7 +12,8 @@ use crate::test::cargo;
 type Section = fn() -> Result<bool>;
 
 /// What can be asked for, in the order in which all of it is printed.
-const SECTIONS: [(&str, Section); 5] = [("time", time), ("gap", gap), ("osdp", osdp), ("grid", grid), ("tests", tests)];
+const SECTIONS: [(&str, Section); 6] =
+    [("time", time), ("gap", gap), ("osdp", osdp), ("grid", grid), ("stages", stages), ("tests", tests)];
 
 /// Prints a section, or all of them. Gives whether everything that can fail went well.
 pub(crate) fn run(section: Option<&str>) -> Result<bool> {
@@ -80,6 +81,17 @@ fn osdp() -> Result<bool> {
 /// Plans beside the best of the grid that people choose from.
 fn grid() -> Result<bool> {
     show(Command::new(example("grid")?).args(["--recorded", "--plans"]))
+}
+
+/// Plans with stages on Alpa's ladders beside its own, on thousands of devices, and on devices of two kinds.
+fn stages() -> Result<bool> {
+    let tool = example("stages")?;
+    let sections: [&[&str]; 3] = [&[], &["--large"], &["--mixed"]];
+    let mut succeeded = true;
+    for section in sections {
+        succeeded &= show(Command::new(&tool).args(section))?;
+    }
+    Ok(succeeded)
 }
 
 /// What tests of the compiler hold: what it is, the kind of target and its name, and the names of tests.

@@ -35,6 +35,7 @@ pub(crate) fn run(steps: &Steps) -> bool {
     if steps.python {
         summary.push(step("python", python_tests));
         summary.push(step("package", package_tests));
+        summary.push(step("torch", torch_tests));
     }
     println!("\n{summary}");
     summary.succeeded()
@@ -71,6 +72,8 @@ fn python_tests() -> Result<Outcome> {
     let mut command = Command::new(python);
     // Those of the package need eight devices, which a process has from its start or not at all.
     command.args(["-m", "pytest", "-q"]).arg(&tests).arg("--ignore").arg(tests.join("package"));
+    // Those of PyTorch have an environment of their own.
+    command.arg("--ignore").arg(tests.join("torch"));
     execute(command.env("MESHWRIGHT", command_path()?))
 }
 
@@ -91,6 +94,14 @@ fn package_tests() -> Result<Outcome> {
     let package = target()?.join("package");
     python::install(&python, root(), &package)?;
     let tests = root().join("python/tests/package");
+    execute(Command::new(python).args(["-m", "pytest", "-q"]).arg(tests).env("PYTHONPATH", package))
+}
+
+/// Tests what the package makes of PyTorch, with the package as `package_tests` built it.
+fn torch_tests() -> Result<Outcome> {
+    let python = python::environment(&root().join("python/requirements-torch.txt"))?;
+    let tests = root().join("python/tests/torch");
+    let package = target()?.join("package");
     execute(Command::new(python).args(["-m", "pytest", "-q"]).arg(tests).env("PYTHONPATH", package))
 }
 

@@ -190,6 +190,7 @@ fn device_json(device: &Device) -> Value {
         "memory_bytes_per_second": device.memory_bytes_per_second,
         "flops_per_second": {"f64": f64, "f32": f32, "tf32": tf32, "f16": f16, "bf16": bf16, "f8": f8, "i8": i8},
         "launch_seconds": device.launch_seconds,
+        "host": {"bytes_per_second": device.host.bytes_per_second, "memory_bytes": device.host.memory_bytes},
     })
 }
 

@@ -251,7 +251,7 @@ fn classes(left: &PlanFile, right: &PlanFile) -> Vec<ChangedClass> {
 
 fn arguments(left: &PlanFile, right: &PlanFile) -> Vec<Changed> {
     let by_name = |file: &PlanFile| -> BTreeMap<String, (String, String)> {
-        let row = |argument: &ArgumentPart| (argument.name.clone(), (argument.ty.clone(), argument.stored.clone()));
+        let row = |argument: &ArgumentPart| (argument.name.clone(), (argument.ty.clone(), argument.place()));
         file.arguments.iter().map(row).collect()
     };
     let (before, after) = (by_name(left), by_name(right));

@@ -34,6 +34,8 @@ mod usage;
 #[cfg(test)]
 mod reference;
 
+pub use profile::profile_report;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 

@@ -141,12 +141,18 @@ impl Schedule {
 
     /// Whether a tactic cuts the model into stages.
     pub(crate) fn has_stages(&self) -> bool {
+        if let By::Plan(plan) = &self.by {
+            return plan.recipe.staging.is_some();
+        }
         let mut actions = self.tactics().iter().flat_map(|tactic| &tactic.actions);
         actions.any(|action| matches!(action, Action::Stages(_)))
     }
 
     /// How many stages the model is cut into.
     pub(crate) fn stage_count(&self) -> usize {
+        if let By::Plan(plan) = &self.by {
+            return plan.stage_count();
+        }
         let actions = self.tactics().iter().flat_map(|tactic| &tactic.actions);
         let stages = actions.filter_map(|action| match action {
             Action::Stages(stages) => Some(match &stages.cut {
@@ -170,16 +176,16 @@ impl Schedule {
 
     /// The same for those who do not end where a tactic cannot be applied.
     pub(crate) fn try_pipeline(&self) -> Result<Pipelined, TacticError> {
-        pipeline(&self.model.program, &self.mesh, self.tactics(), &estimate)
+        match &self.by {
+            By::Tactics(file) => pipeline(&self.model.program, &self.mesh, &file.tactics, &estimate),
+            By::Plan(plan) => plan.pipeline(&self.model.program).map_err(|message| unusable(plan, message)),
+        }
     }
 
     pub(crate) fn try_partition(&self) -> Result<Partitioned, TacticError> {
         match &self.by {
             By::Tactics(file) => tactics::partition(&self.model.program, &self.mesh, &file.tactics, &estimate),
-            By::Plan(plan) => plan.partition(&self.model.program).map_err(|message| {
-                let tactic = format!("cannot use the plan `{}`", plan.name());
-                TacticError { number: None, tactic, message, hint: None }
-            }),
+            By::Plan(plan) => plan.partition(&self.model.program).map_err(|message| unusable(plan, message)),
         }
     }
 
@@ -190,6 +196,11 @@ impl Schedule {
             By::Plan(_) => Error::new(Code::Tactic, format!("{}: {}", error.tactic, error.message)),
         }
     }
+}
+
+fn unusable(plan: &AppliedPlan, message: String) -> TacticError {
+    let tactic = format!("cannot use the plan `{}`", plan.name());
+    TacticError { number: None, tactic, message, hint: None }
 }
 
 fn parse_mesh(text: &str) -> Result<Mesh, Error> {

@@ -1,5 +1,6 @@
 //! The grid of plans that automatic planning is measured against.
 
+#[expect(dead_code, reason = "tools ask for more of the peers")]
 mod peers;
 
 use meshwright::cluster::parse;
@@ -8,6 +9,7 @@ use meshwright::tactics;
 
 use peers::cases::{self, build};
 use peers::grid::{Candidate, Choice, Grid, STATES, Setting, THREADS, choices, grid, read_choice, try_all};
+use peers::ladders::{RUNGS, best_of_grid, best_published};
 use peers::osdp;
 
 const SMALL_GPT: &[(&str, &str)] = &[
@@ -156,4 +158,17 @@ fn larger_limits_are_no_slower() {
         }
     }
     assert!(rows[3].best.iter().flatten().all(Option::is_some), "not all of {} fits in the end", case.name);
+}
+
+#[test]
+fn published_plans_and_the_grid_have_stages() {
+    let program = small("gpt-1.3b", &[("layers", "4")]);
+    let (cluster, engine) = (parse("2x8xv100-16g").expect("a cluster"), engine("xla").expect("an engine"));
+    let setting = Setting { cluster: &cluster, engine, limit_bytes: cluster.memory_bytes() };
+    let rung = RUNGS.iter().find(|rung| rung.model == "gpt-6.7b").expect("a rung");
+    let published = peers::ladders::Published { microbatches: 4, ..rung.published.expect("a plan") };
+    let found = best_published(&program, setting, published).expect("the plan can be laid out");
+    assert_eq!((found.point.stages, found.point.choice.data, found.point.choice.tensor), (2, 2, 4));
+    let best = best_of_grid(&program, setting, 16).expect("something fits");
+    assert!(best.seconds <= found.seconds, "{} beside {}", best.seconds, found.seconds);
 }

@@ -5,6 +5,7 @@ mod small_steps;
 use meshwright::cluster::{Cluster, parse};
 use meshwright::interpret::{Options, difference, evaluate, evaluate_partitioned, generate_arguments};
 use meshwright::lower::LocalProgram;
+use meshwright::models::{Family, PRESETS, Preset};
 use meshwright::plan::{Plan, Refusal, Request, Told, check as recipe_check, plan};
 use meshwright::program::{AttentionForm, PrintOptions, Program, print};
 use meshwright::shard::Mesh;
@@ -54,7 +55,7 @@ fn plans(name: &str, settings: &str, cluster: &str, shares: &[f64], microbatches
         assert!(0.0 < bound && bound <= step_seconds, "{name}: {step_seconds} s below the bound of {bound} s");
         assert!(plan.search_gap >= 0.0, "{name}: a gap of {}", plan.search_gap);
         check_recipe(name, &program, &cluster, plan);
-        let parts = evaluate_partitioned(&plan.local, &arguments, Options { wide: true });
+        let parts = evaluate_partitioned(plan.runs.one().expect("one stage"), &arguments, Options { wide: true });
         let parts = parts.unwrap_or_else(|error| panic!("{name} on {}: {error:?}", plan.mesh));
         let difference = difference(&whole, &parts);
         assert!(difference.relative < 1e-9, "{name} on {} with {} bytes: {difference:?}", plan.mesh, plan.peak_bytes);
@@ -69,7 +70,11 @@ fn check_recipe(name: &str, program: &Program, cluster: &Cluster, plan: &Plan) {
     let checked = checked.unwrap_or_else(|faults| panic!("{name} on {}: {faults:?}", plan.mesh));
     let options = PrintOptions { locations: true, attention: AttentionForm::CustomCall };
     let text = |local: &LocalProgram| print(&local.program, options);
-    assert!(text(&checked.local) == text(&plan.local), "{name} on {}: another program", plan.mesh);
+    assert!(
+        text(checked.runs.one().expect("one stage")) == text(plan.runs.one().expect("one stage")),
+        "{name} on {}: another program",
+        plan.mesh
+    );
     assert_eq!((checked.step_seconds, checked.peak_bytes), (plan.timeline.step_seconds, plan.peak_bytes));
     let tight = recipe_check(program, &plan.recipe, cluster, &small_engine(), plan.peak_bytes - 1);
     assert!(tight.is_err_and(|faults| faults.len() == 1 && faults[0].contains("at the peak")), "{name}");
@@ -102,6 +107,70 @@ fn plans_run_the_largest_values_in_slices() {
     let small = "layers=2 hidden=16 heads=2 kv_heads=2 ffn=32 vocab=2048 seq=32 batch=2";
     let plans = plans("llama2-7b", small, "1xa100-80g", &[0.6, 0.45], Some(1));
     assert!(plans[0].recipe.splits.is_empty() && plans[1..].iter().all(|plan| !plan.recipe.splits.is_empty()));
+}
+
+#[test]
+fn plans_leave_state_on_the_host() {
+    let small = "layers=2 hidden=64 heads=4 vocab=128 seq=8 batch=2";
+    for (cluster, microbatches) in [("1xa100-80g", Some(1)), ("4xa100-80g", Some(2))] {
+        let plans = plans("gpt2", small, cluster, &[0.6, 0.5], microbatches);
+        assert!(plans[0].recipe.held.is_empty(), "there is memory enough");
+        assert!(plans[1..].iter().any(|plan| !plan.recipe.held.is_empty()), "there is not");
+    }
+}
+
+/// What makes a family small enough to be run.
+const SMALL: &[(&str, &str)] = &[
+    ("layers", "2"),
+    ("decoder_layers", "2"),
+    ("hidden", "32"),
+    ("heads", "4"),
+    ("kv_heads", "2"),
+    ("head_width", "8"),
+    ("ffn", "64"),
+    ("experts", "4"),
+    ("expert_group", "32"),
+    ("vocab", "64"),
+    ("seq", "16"),
+    ("target_seq", "8"),
+    ("batch", "8"),
+    ("image", "32"),
+    ("patch", "16"),
+    ("channels", "8"),
+    ("classes", "16"),
+    ("steps", "2"),
+    ("nodes", "16"),
+    ("edges", "32"),
+];
+
+/// A preset of every family; with `LONG=1`, every preset.
+#[test]
+fn plans_of_every_preset_compute_what_it_does() {
+    let is_long = std::env::var_os("LONG").is_some();
+    let mut families = Vec::new();
+    for preset in PRESETS {
+        if families.contains(&preset.family) && !is_long {
+            continue;
+        }
+        families.push(preset.family);
+        let settings: Vec<String> = small_settings(preset).map(|(key, value)| format!("{key}={value}")).collect();
+        // What only computes forward keeps nothing that it could do without.
+        let shares: &[f64] = if preset.family == Family::Decode { &[] } else { &[0.7] };
+        check(preset.name, &settings.join(" "), "2x2xh100", shares, None);
+    }
+}
+
+fn small_settings(preset: &Preset) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let keys = preset.family.keys();
+    // Depths of these networks are those that their authors chose, and channels come in groups.
+    let is_fixed = move |key: &str| preset.family == Family::Resnet && key == "layers";
+    let value = move |key: &str, value: &'static str| match (preset.family, key) {
+        (Family::Unet, "channels") => "32",
+        (Family::Resnet, "width") => "1",
+        _ => value,
+    };
+    let is_known = move |(key, _): &&(&str, &str)| keys.contains(key) && !is_fixed(key);
+    SMALL.iter().filter(is_known).map(move |&(key, small)| (key, value(key, small)))
 }
 
 #[test]
@@ -172,7 +241,8 @@ fn what_tactics_decide_stays() {
             }
             assert!(!cut.is_empty() || !is_state || !is_cut, "{text}: {} is cut", argument.name);
         }
-        let results = evaluate_partitioned(&found.local, &arguments, Options { wide: true }).expect("the plan runs");
+        let results = evaluate_partitioned(found.runs.one().expect("one stage"), &arguments, Options { wide: true })
+            .expect("the plan runs");
         let difference = difference(&whole, &results);
         assert!(difference.relative < 1e-9, "{text}: {difference:?}");
     }

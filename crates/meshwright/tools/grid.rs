@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p meshwright --example grid -- MODEL [--set KEY=VALUE]... --cluster CLUSTER
 //!     [--memory BYTES] [--engine ENGINE] [--show COUNT]
-//! cargo run --release -p meshwright --example grid -- --all | --only NAME [--engine ENGINE]
+//! cargo run --release -p meshwright --example grid -- --all | --only NAME [--plans] [--engine ENGINE]
 //! cargo run --release -p meshwright --example grid -- --recorded [--plans] [--engine ENGINE]
 //! cargo run --release -p meshwright --example grid -- --osdp [--plans]
 //! cargo run --release -p meshwright --example grid -- --gaps [--engine ENGINE]
@@ -13,8 +13,8 @@
 //! For one model: the best ten, the best of every kind, and the mesh and the tactics of the best. `--all` prints the
 //! best of every case in `tests/peers/cases.rs`, which takes an hour or two and is kept in `tests/peers/best.txt`,
 //! and `--only` of those with a text in their names; `--recorded` prints what those that were kept come to now;
-//! `--osdp` prints what each way to keep state comes to under limits. With `--plans` both print tables with what planning
-//! comes to beside. `--gaps` prints how far the labelling of every preset is from its bound, and `--time` the seconds
+//! `--osdp` prints what each way to keep state comes to under limits. With `--plans` all print tables with what planning
+//! comes to beside, that of recorded cases where it does for cases. `--gaps` prints how far the labelling of every preset is from its bound, and `--time` the seconds
 //! that planning a model takes and the bytes that the process had at most.
 
 #![expect(clippy::print_stdout, reason = "a tool tells its findings")]
@@ -27,6 +27,7 @@ use meshwright::program::Program;
 use meshwright::simulate::{Engine, engine};
 
 #[path = "../tests/peers/mod.rs"]
+#[expect(dead_code, reason = "another tool asks for the other peers")]
 mod peers;
 mod planned;
 
@@ -38,11 +39,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse(std::env::args().skip(1))?;
     let engine = engine(&arguments.engine).ok_or_else(|| format!("there is no engine `{}`", arguments.engine))?;
     match &arguments.what {
+        What::Cases(name) if arguments.plans => planned::cases(name, engine),
         What::Cases(name) => cases(name, engine),
         What::Gaps => planned::gaps(engine),
         What::Osdp if arguments.plans => planned::uniform(),
         What::Osdp => uniform(),
-        What::Recorded if arguments.plans => planned::cases(engine),
+        What::Recorded if arguments.plans => planned::cases("", engine),
         What::Recorded => recorded(engine),
         What::One(model) if arguments.time => {
             let (program, cluster) = arguments.build(model)?;

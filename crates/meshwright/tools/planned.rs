@@ -62,9 +62,9 @@ pub(crate) fn gaps(engine: &Engine) -> Result<(), Box<dyn Error>> {
 
 /// The best point of the grid of every case as it was recorded, and what planning finds. Where nothing fit, or nothing is
 /// recorded, there is no time; where the point has become too large since, it is said.
-pub(crate) fn cases(engine: &Engine) -> Result<(), Box<dyn Error>> {
+pub(crate) fn cases(name: &str, engine: &Engine) -> Result<(), Box<dyn Error>> {
     println!("{:<90} {:>12} {:>12} {:>9}  in", "case", "grid", "planned", "faster");
-    for case in CASES {
+    for case in CASES.iter().filter(|case| case.name().contains(name)) {
         let (program, cluster) = case.build()?;
         let limit_bytes = cluster.memory_bytes();
         let setting = Setting { cluster: &cluster, engine, limit_bytes };

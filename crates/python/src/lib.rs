@@ -28,7 +28,7 @@ mod _core {
     #[pymodule_export]
     use crate::program::{Program, cluster_devices};
     #[pymodule_export]
-    use crate::{device_name, run_command};
+    use crate::{aten_ops, device_name, run_command};
 
     #[pymodule_init]
     fn add_version(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -40,6 +40,12 @@ mod _core {
 #[pyfunction]
 fn device_name(reported: &str) -> Option<String> {
     find_reported(reported).map(|system| system.device.name.to_string())
+}
+
+/// The ATen ops that programs have an own form of.
+#[pyfunction]
+fn aten_ops() -> Vec<&'static str> {
+    meshwright::import::aten_ops().collect()
 }
 
 /// Runs the command with a command line, whose first word is the name of the program, and gives its exit code.

@@ -1,15 +1,18 @@
 //! Steps in stages as Python sees them.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use meshwright::codes::Code;
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Instruction, Pipeline as Staged, Pipelined, pipeline};
+use meshwright::plan::{Plan, Runs};
 use meshwright::program::Program;
 use meshwright::shard::{Axis, Mesh, Sharding};
 use meshwright::simulate::Prepared;
 use meshwright::tactics::{Action, StageCut, Stages, Tactic};
 use meshwright_report::axes::Axes;
+use meshwright_report::plan::{AppliedPlan, Setting, plan_file, step};
 use meshwright_report::problem::Problem;
 use meshwright_report::simulate::{Simulation, Step, Summary, check_devices};
 use meshwright_report::table::size;
@@ -45,6 +48,54 @@ pub(crate) struct Pipeline {
     peak_bytes: u64,
     #[pyo3(get)]
     memory_limit: u64,
+    /// The text of `plan.json`, where stages were planned.
+    #[pyo3(get)]
+    json: Option<String>,
+}
+
+impl Pipeline {
+    /// Stages that were planned.
+    pub(crate) fn found(asked: &Asked, program: &Program, plan: Plan, started: Instant) -> Result<Pipeline, Refused> {
+        let step = step(program, &plan, asked.engine);
+        let simulation = Simulation::new(&step, &asked.cluster, asked.engine);
+        let setting = Setting {
+            model: &asked.name,
+            settings: &[],
+            program,
+            cluster: &asked.whole_cluster,
+            engine: asked.engine.name,
+            memory_limit: asked.limit_bytes,
+        };
+        let unplannable = |message: String| Refused::Unplannable(Problem::new(Code::Unplannable, message));
+        let json = plan_file(&setting, &plan, simulation.mfu).to_text().map_err(unplannable)?;
+        let Runs::Stages { pipeline, modules } = plan.runs else {
+            return Err(unplannable("there are no stages".into()));
+        };
+        let anatomy = Arc::new(program.anatomy());
+        let (feedback, conflicts, program) = (Vec::new(), Vec::new(), program.clone());
+        let found = Pipelined { program, anatomy, pipeline: *pipeline, modules, feedback, conflicts };
+        asked.told(found, None, started, Some(json))
+    }
+
+    /// Stages as the file of a plan has them.
+    pub(crate) fn applied(name: &str, program: &Program, plan: &AppliedPlan) -> Result<Pipeline, Problem> {
+        let wrong =
+            |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
+        let found = plan.pipeline(program).map_err(wrong)?;
+        let asked = Asked {
+            name: name.to_owned(),
+            engine: plan.engine(),
+            whole_cluster: plan.cluster().clone(),
+            cluster: plan.cluster().clone(),
+            limit_bytes: plan.file().memory_limit,
+            mesh: None,
+            tactics: None,
+            microbatches: None,
+        };
+        let json = plan.file().to_text().map_err(Problem::of(Code::PlanFile))?;
+        let told = asked.told(found, None, Instant::now(), Some(json));
+        told.map_err(|(Refused::Unplannable(problem) | Refused::TooLarge(problem))| problem)
+    }
 }
 
 /// A buffer: its stage, whether there is one for every microbatch, the dimension that is cut into them, the type of
@@ -272,6 +323,17 @@ impl Asked {
     }
 
     fn simulated(&self, found: Pipelined, spare: Option<String>, started: Instant) -> Result<Pipeline, Refused> {
+        self.told(found, spare, started, None)
+    }
+
+    /// What stages come to. `json` is the plan that they are of.
+    fn told(
+        &self,
+        found: Pipelined,
+        spare: Option<String>,
+        started: Instant,
+        json: Option<String>,
+    ) -> Result<Pipeline, Refused> {
         let Pipelined { program, anatomy, pipeline, modules, feedback, .. } = found;
         let prepared = Prepared::new(pipeline.clone(), &anatomy.classes, self.engine);
         let step = Step { modules, ..Step::of(prepared, &program, &anatomy, &feedback) };
@@ -301,6 +363,7 @@ impl Asked {
             memory_limit: self.limit_bytes,
             axes: Axes::new(&pipeline.mesh, held.iter()),
             next: anatomy.next.clone(),
+            json,
             held,
             pipeline,
         })

@@ -9,7 +9,7 @@ use meshwright::codes::Code;
 use meshwright::lower::{CollectiveKind, LocalProgram, measure, stablehlo};
 use meshwright::plan::Plan as Found;
 use meshwright::profile::work;
-use meshwright::program::{Program, expand_attention};
+use meshwright::program::{Id, Op, Program, expand_attention};
 use meshwright::simulate::Prepared;
 use meshwright_report::axes::Axes;
 use meshwright_report::page::applied_document;
@@ -69,9 +69,12 @@ impl Plan {
         let limit_bytes = asked.limit_bytes;
         let report = Report { program, plan: &found, simulated, limit_bytes, planning_seconds: seconds };
         let summary = report.to_text(WIDTH);
+        let Some(local) = found.runs.one().cloned() else {
+            return Err(Problem::new(Code::Unplannable, "a plan in stages is no single program"));
+        };
         Ok(Plan {
             program: Arc::clone(program),
-            axes: axes(&found.local),
+            axes: axes(&local),
             json,
             summary,
             cluster: asked.whole_cluster.name.clone(),
@@ -80,7 +83,7 @@ impl Plan {
             step_seconds: found.timeline.step_seconds,
             peak_bytes: found.peak_bytes,
             memory_limit: limit_bytes,
-            local: found.local,
+            local,
         })
     }
 
@@ -170,6 +173,37 @@ impl Plan {
         CollectiveKind::ALL.iter().map(|kind| kind.name()).zip(counts).collect()
     }
 
+    /// For every argument, how many all-gathers there are of it, in its own type or in another.
+    #[getter]
+    fn gathers(&self) -> Vec<usize> {
+        let program = &self.local.program;
+        let origins = program.anatomy().origins;
+        let mut gathers = vec![0; program.arguments.len()];
+        for (_, operation) in program.ops.iter() {
+            if let (Op::AllGather(_), Some(&operand)) = (&operation.op, operation.operands.first())
+                && let Some(argument) = origins[operand.index()]
+            {
+                gathers[argument] += 1;
+            }
+        }
+        gathers
+    }
+
+    /// Which modules PyTorch's `fully_shard` would take, as near as that comes to the plan.
+    fn to_fsdp2(slf: Bound<'_, Plan>) -> PyResult<Bound<'_, PyAny>> {
+        exported("to_fsdp2", slf)
+    }
+
+    /// The arguments of Megatron-LM that come nearest to the plan.
+    fn to_megatron_args(slf: Bound<'_, Plan>) -> PyResult<Bound<'_, PyAny>> {
+        exported("to_megatron_args", slf)
+    }
+
+    /// For every parameter and all state, the axes that cut each dimension.
+    fn to_pspecs(slf: Bound<'_, Plan>) -> PyResult<Bound<'_, PyAny>> {
+        exported("to_pspecs", slf)
+    }
+
     /// Operations of a device in products of matrices and convolutions, also with what these read of padding.
     #[getter]
     fn matrix_flops(&self) -> f64 {
@@ -199,6 +233,11 @@ impl Plan {
         let mesh: Vec<String> = self.axes.sizes.iter().map(|(name, size)| format!("{name}={size}")).collect();
         format!("<Plan for {}: {}, {} microbatches>", self.cluster, mesh.join(","), self.microbatches)
     }
+}
+
+/// What a function of `meshwright.exports` makes of a plan.
+fn exported<'py>(function: &str, plan: Bound<'py, Plan>) -> PyResult<Bound<'py, PyAny>> {
+    plan.py().import("meshwright.exports")?.call_method1(function, (plan,))
 }
 
 /// Writes a file: whole under its name, or not at all.

@@ -6,11 +6,14 @@ use std::time::Instant;
 use meshwright::cluster::{Cluster, ClusterError, parse, parse_bytes, parse_file};
 use meshwright::codes::Code;
 use meshwright::import::{Diagnostic, Severity, import};
-use meshwright::plan::{Refusal, Request, Told, plan};
+use meshwright::interpret::{Options, Tensor, evaluate};
+use meshwright::plan::{Refusal, Request, Runs, StageCount, Told, plan, plan_stages};
+use meshwright::profile::MemoryModel;
 use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
 use meshwright::tactics::{Action, Auto, Tactic, parse as parse_tactics};
+use meshwright_cli::profile_report;
 use meshwright_report::diagnostics::Module;
 use meshwright_report::names::names;
 use meshwright_report::plan::{AppliedPlan, PlanFile, check_whole, planned_program, refusal_text};
@@ -19,7 +22,7 @@ use pyo3::prelude::*;
 
 use crate::error::{diagnosed, does_not_fit, refuse};
 use crate::pipeline::Pipeline;
-use crate::plan::Plan;
+use crate::plan::{Plan, WIDTH};
 use crate::work::interruptible;
 
 /// A step as it is planned.
@@ -43,8 +46,11 @@ impl Program {
         Ok(Program { name: name.to_owned(), program: Arc::new(program), warnings })
     }
 
-    /// The fastest way found to run it on a cluster that fits the memory.
-    #[pyo3(signature = (cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, engine = "xla"))]
+    /// The fastest way found to run it on a cluster that fits the memory, in so many stages, or with `auto` in as many
+    /// as are fastest.
+    #[pyo3(signature = (
+        cluster, *, memory = None, mesh = None, tactics = None, microbatches = None, stages = None, engine = "xla"
+    ))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn plan(
         &self,
@@ -54,12 +60,14 @@ impl Program {
         mesh: Option<&str>,
         tactics: Option<&str>,
         microbatches: Option<usize>,
+        stages: Option<&str>,
         engine: &str,
-    ) -> PyResult<Plan> {
+    ) -> PyResult<AnyPlan> {
         let words = Words { cluster, memory, mesh, tactics, microbatches, engine };
         let asked = Asked::new(&self.name, &words).map_err(|problem| refuse(&problem))?;
+        let count = stages.map(stage_count).transpose().map_err(|problem| refuse(&problem))?;
         let program = Arc::clone(&self.program);
-        interruptible(py, move || asked.plan(&program))?.map_err(Refused::into_error)
+        interruptible(py, move || asked.plan(&program, count))?.map_err(Refused::into_error)
     }
 
     /// The step in the stages that tactics ask for.
@@ -83,10 +91,10 @@ impl Program {
 
     /// The plan of a file, by its text. One for another program, or another cluster, is refused.
     #[pyo3(signature = (text, name, cluster = None))]
-    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<Plan> {
+    fn load(&self, py: Python<'_>, text: String, name: String, cluster: Option<&str>) -> PyResult<AnyPlan> {
         let (own_name, program) = (self.name.clone(), Arc::clone(&self.program));
         let cluster = cluster.map(read_cluster).transpose().map_err(|problem| refuse(&problem))?;
-        let load = move || -> Result<Plan, Problem> {
+        let load = move || -> Result<AnyPlan, Problem> {
             let file = PlanFile::parse(&text).map_err(|problem| Problem {
                 message: format!("cannot read the plan `{name}`: {}", problem.message),
                 ..problem
@@ -96,9 +104,42 @@ impl Program {
                 let refuse = |message| Problem::new(Code::OtherDevices, message).hint("plan again for these devices");
                 plan.check_cluster(cluster).map_err(refuse)?;
             }
-            Plan::applied(&own_name, &program, &plan)
+            if !plan.recipe.held.is_empty() {
+                let message = format!("`{name}` leaves state on the host, which what runs plans here does not do");
+                return Err(Problem::new(Code::Unplannable, message)
+                    .hint("plan again here, or by a tactic with `auto = true` and `only`"));
+            }
+            if plan.recipe.staging.is_some() {
+                return Pipeline::applied(&own_name, &program, &plan).map(AnyPlan::Pipeline);
+            }
+            Plan::applied(&own_name, &program, &plan).map(AnyPlan::Plan)
         };
         interruptible(py, load)?.map_err(|problem| refuse(&problem))
+    }
+
+    /// What it costs on one device, as `meshwright profile` tells it: text and JSON.
+    #[pyo3(signature = (memory = "eager"))]
+    fn profile(&self, py: Python<'_>, memory: &str) -> PyResult<(String, String)> {
+        let model = match memory {
+            "eager" => MemoryModel::Eager,
+            "fused" => MemoryModel::Fused,
+            _ => return Err(refuse(&Problem::new(Code::Usage, format!("there is no memory model `{memory}`")))),
+        };
+        let (name, program) = (self.name.clone(), Arc::clone(&self.program));
+        interruptible(py, move || profile_report(&name, &program, model, WIDTH))
+    }
+
+    /// Its results by the reference interpreter, from its arguments, both as bytes.
+    fn evaluate(&self, py: Python<'_>, arguments: Vec<Vec<u8>>) -> PyResult<Vec<Vec<u8>>> {
+        let program = Arc::clone(&self.program);
+        let evaluated = interruptible(py, move || evaluated(&program, &arguments))?;
+        evaluated.map_err(|message| refuse(&Problem::new(Code::Evaluation, message)))
+    }
+
+    /// The program as StableHLO text.
+    #[getter]
+    fn text(&self) -> String {
+        self.program.to_string()
     }
 
     /// Names and types of the arguments.
@@ -116,6 +157,17 @@ impl Program {
         let types = self.program.body().results.iter().map(|&value| self.program.ty(value).to_string());
         names.into_iter().zip(types).collect()
     }
+}
+
+fn evaluated(program: &Parsed, arguments: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
+    let types = program.body().arguments.iter().map(|&value| program.ty(value).clone());
+    let tensors = types.zip(arguments).map(|(ty, bytes)| {
+        let shown = ty.to_string();
+        Tensor::from_bytes(ty, bytes).ok_or_else(|| format!("these are not the bytes of a `{shown}`"))
+    });
+    let tensors = tensors.collect::<Result<Vec<_>, String>>()?;
+    let found = evaluate(program, &tensors, Options { wide: false }).map_err(|error| error.message)?;
+    Ok(found.results.iter().map(Tensor::to_bytes).collect())
 }
 
 fn read(name: &str, text: String) -> Result<(Parsed, Vec<String>), Problem> {
@@ -156,6 +208,20 @@ pub(crate) struct Asked {
     pub(crate) mesh: Option<Mesh>,
     pub(crate) tactics: Option<Vec<Tactic>>,
     pub(crate) microbatches: Option<usize>,
+}
+
+/// A plan as Python gets it.
+#[derive(IntoPyObject)]
+enum AnyPlan {
+    Plan(Plan),
+    Pipeline(Pipeline),
+}
+
+/// How many stages are asked for.
+fn stage_count(text: &str) -> Result<StageCount, Problem> {
+    let count = text.parse::<usize>().ok().filter(|&count| count > 0).map(StageCount::Exactly);
+    let count = if text == "auto" { Some(StageCount::Any) } else { count };
+    count.ok_or_else(|| Problem::new(Code::Usage, "`stages` has to be a number of at least 1, or `auto`"))
 }
 
 /// Why there is no plan.
@@ -201,7 +267,7 @@ impl Asked {
         Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
     }
 
-    fn plan(&self, program: &Arc<Parsed>) -> Result<Plan, Refused> {
+    fn plan(&self, program: &Arc<Parsed>, count: Option<StageCount>) -> Result<AnyPlan, Refused> {
         let started = Instant::now();
         let all = Auto::default();
         let told = match &self.tactics {
@@ -210,16 +276,23 @@ impl Asked {
             })?),
             None => None,
         };
+        // What runs plans here leaves nothing on the host.
+        let mut cluster = self.cluster.clone();
+        cluster.nodes.iter_mut().for_each(|nodes| nodes.device.host.bytes_per_second = 0.0);
         let request = Request {
             program,
-            cluster: &self.cluster,
+            cluster: &cluster,
             engine: self.engine,
             limit_bytes: self.limit_bytes,
             microbatches: self.microbatches,
             told,
             mesh: self.mesh.as_ref(),
         };
-        let found = plan(&request).map_err(|refusal| match refusal {
+        let found = match count {
+            Some(count) => plan_stages(&request, count),
+            None => plan(&request),
+        };
+        let found = found.map_err(|refusal| match refusal {
             Refusal::Unplannable(message) => Refused::Unplannable(Problem::new(Code::Unplannable, message)),
             Refusal::TooLarge(large) => {
                 let hint = "allow more `memory`, give more devices or a smaller batch, or leave `microbatches` open";
@@ -228,7 +301,11 @@ impl Asked {
                 )
             }
         })?;
-        Plan::found(self, program, found, started.elapsed().as_secs_f64()).map_err(Refused::Unplannable)
+        if let Runs::Stages { .. } = found.runs {
+            return Pipeline::found(self, program, found, started).map(AnyPlan::Pipeline);
+        }
+        let found = Plan::found(self, program, found, started.elapsed().as_secs_f64());
+        found.map(AnyPlan::Plan).map_err(Refused::Unplannable)
     }
 }
 
@@ -242,7 +319,11 @@ pub(crate) fn cluster_devices(cluster: &str) -> PyResult<(String, usize)> {
 /// A cluster by its name; what has lines is a TOML file.
 fn read_cluster(text: &str) -> Result<Cluster, Problem> {
     if !text.contains('\n') {
-        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem { message, hint });
+        return parse(text).map_err(|ClusterError { message, hint, .. }| Problem {
+            code: Code::Cluster,
+            message,
+            hint,
+        });
     }
     parse_file(text).map_err(|ClusterError { span, message, hint }| in_text("cluster", text, span, message, hint))
 }

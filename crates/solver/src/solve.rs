@@ -84,6 +84,10 @@ const WALKERS: usize = 6;
 /// Work of one walker in the first round, and at most.
 const FIRST_WORK: f64 = 1e6;
 const MOST_WORK: f64 = 2e7;
+/// Work of the tree before anybody walks.
+const ALONE: f64 = 2e6;
+/// The share of the work of walkers that the tree has where it works on parts of the problem.
+const ROOTLESS: f64 = 0.3;
 
 /// Searches for the cheapest assignment. `progress` is told after each round.
 pub fn solve(problem: &Problem, options: &Options, mut progress: impl FnMut(Progress)) -> Result<Answer, Malformed> {
@@ -116,6 +120,9 @@ pub(crate) fn solve_connected(
         Limit::Time(_) => f64::INFINITY,
     };
     search.open(&deadline, most_work, &mut work, progress);
+    if work < most_work {
+        work += search.prove(&deadline);
+    }
     while !search.tree.is_done() && work < most_work && !deadline.is_over() {
         work += search.round(options, &deadline);
         progress(search.progress());
@@ -197,6 +204,21 @@ impl<'a> Search<'a> {
         self.tree.start_from(opening.prices);
     }
 
+    /// Lets the tree work alone for a while: what is easily proven needs nobody to improve it.
+    fn prove(&mut self, deadline: &Deadline) -> f64 {
+        self.tree.drop_dear();
+        let mut meter = Meter::new(ALONE, deadline);
+        self.tree.advance(&mut meter);
+        self.move_to_stage();
+        self.join(&[]);
+        meter.done
+    }
+
+    /// What the tree may compute in the next round.
+    fn tree_work(&self) -> f64 {
+        if self.tree.is_rooted() { self.walk * WALKERS as f64 } else { ROOTLESS * self.walk * WALKERS as f64 }
+    }
+
     /// Takes an assignment of the problem if it is the best so far.
     fn offer(&mut self, assignment: Vec<u32>) {
         let Ok(evaluation) = evaluate(self.problem, &assignment) else { return };
@@ -213,9 +235,9 @@ impl<'a> Search<'a> {
         let model = self.stage.model();
         let prices = label_prices(model, &self.walking_prices(model));
         let starts = starts(model);
+        let tree_work = self.tree_work();
         let (links, state) = (&*self.links, &self.state);
         let tree = &mut self.tree;
-        let tree_work = if tree.is_rooted() { 1.0 } else { 0.3 } * self.walk * WALKERS as f64;
         let (walk, rounds) = (self.walk, self.rounds);
         let mut tasks: Vec<Box<dyn FnOnce() -> Done + Send + '_>> = Vec::new();
         tasks.push(Box::new(move || {

@@ -27,6 +27,7 @@ def parallelize(
     mesh: str | Mapping[str, int] | None = None,
     tactics: Path_ | Iterable[Tactic] | None = None,
     microbatches: int | None = None,
+    stages: int | str | None = None,
     plan: _core.Plan | Path_ | None = None,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
@@ -44,6 +45,8 @@ def parallelize(
       mesh: axes of devices and their sizes, as `{"data": 2, "model": 4}`; searched if not given.
       tactics: what is decided already, as a list of tactics or a tactics file; the rest is planned.
       microbatches: in how many microbatches a step runs; searched if not given.
+      stages: how many stages the model is cut into, each on devices of its own, or `"auto"` for as many as are
+        fastest; one if not given.
       plan: a plan that was made before, or its file; then nothing is searched.
       static_argnums, static_argnames, donate_argnums, donate_argnames: as `jax.jit` takes them.
       compiler_options: more options for XLA, as `jax.jit` takes them.
@@ -57,7 +60,7 @@ def parallelize(
             "hint: give as many `devices`, or use `meshwright.jax.plan` for a cluster that is not here"
         )
     captured = function(step, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Step(captured, devices, _wish(described, memory, mesh, tactics, microbatches), plan, compiler_options)
+    return Step(captured, devices, _wish(described, memory, mesh, tactics, microbatches, stages), plan, compiler_options)
 
 
 def plan(
@@ -68,6 +71,7 @@ def plan(
     mesh: str | Mapping[str, int] | None = None,
     tactics: Path_ | Iterable[Tactic] | None = None,
     microbatches: int | None = None,
+    stages: int | str | None = None,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -79,7 +83,7 @@ def plan(
     described = read_cluster(cluster)
     given = function(step, static_argnums, static_argnames, donate_argnums, donate_argnames)
     captured = capture(given, args, kwargs, platform_of(described))
-    return _wish(described, memory, mesh, tactics, microbatches).make_plan(captured)
+    return _wish(described, memory, mesh, tactics, microbatches, stages).make_plan(captured)
 
 
 def _wish(
@@ -88,6 +92,7 @@ def _wish(
     mesh: str | Mapping[str, int] | None,
     tactics: Path_ | Iterable[Tactic] | None,
     microbatches: int | None,
+    stages: int | str | None,
 ) -> Wish:
     axes = ",".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
     return Wish(
@@ -96,6 +101,7 @@ def _wish(
         mesh=axes,
         tactics=_tactics(tactics),
         microbatches=microbatches,
+        stages=None if stages is None else str(stages),
     )
 
 

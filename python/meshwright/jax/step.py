@@ -39,18 +39,21 @@ class Wish:
     mesh: str | None = None
     tactics: str | None = None
     microbatches: int | None = None
+    # How many, or `auto`; what tactics ask for is told there.
+    stages: str | None = None
 
     def make_plan(self, captured: Captured) -> AnyPlan:
         has_stages = self.tactics is not None and _core.stage_count(self.tactics) is not None
-        make = captured.program.pipeline if has_stages else captured.program.plan
-        return make(
-            self.cluster,
-            memory=self.memory,
-            mesh=self.mesh,
-            tactics=self.tactics,
-            microbatches=self.microbatches,
-            engine=engine_of(captured.platform),
-        )
+        asked: dict[str, Any] = {
+            "memory": self.memory,
+            "mesh": self.mesh,
+            "tactics": self.tactics,
+            "microbatches": self.microbatches,
+            "engine": engine_of(captured.platform),
+        }
+        if has_stages:
+            return captured.program.pipeline(self.cluster, **asked)
+        return captured.program.plan(self.cluster, stages=self.stages, **asked)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,10 +313,10 @@ class Step:
         given = self._given_plan
         if given is None:
             return self._wish.make_plan(captured)
-        if isinstance(given, _core.Pipeline):
-            raise _core.Error("a plan with stages cannot be given\n\nhint: give the tactics that it was made of")
-        if isinstance(given, _core.Plan):
-            return captured.program.load(given.json, "plan", self._wish.cluster)
+        if isinstance(given, _core.Pipeline) and given.json is None:
+            raise _core.Error("stages that tactics asked for cannot be given\n\nhint: give the tactics")
+        if isinstance(given, (_core.Plan, _core.Pipeline)):
+            return captured.program.load(given.json or "", "plan", self._wish.cluster)
         return captured.program.load(Path(given).read_text(encoding="utf-8"), os.fspath(given), self._wish.cluster)
 
 

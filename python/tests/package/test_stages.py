@@ -38,6 +38,8 @@ LONG = [
     for stages in (2, 4)
     for schedule in ("1f1b", "gpipe", "interleaved", "zero-bubble")
 ]
+# The model, and how many stages are planned for it.
+PLANNED = [("gpt", 2), ("gpt", 4), ("moe", 2)] + ([(name, 4) for name in CASES] if os.environ.get("LONG") else [])
 ALL = ROWS + (LONG if os.environ.get("LONG") else [])
 
 
@@ -87,6 +89,18 @@ def test_stages_compute_the_same(row):
         with mlir.make_ir_context():
             written = devices.written_collectives(ir.Module.parse(step.plan.piece_stablehlo(piece)))
         assert devices.compiled_collectives(step.compiled[name].as_text()) == written
+
+
+@pytest.mark.parametrize("name, stages", PLANNED)
+def test_planned_stages_compute_the_same(name, stages):
+    case = CASES[name]()
+    step = mw.jax.parallelize(case.step, compiler_options=QUICK, stages=stages, **case.options)
+    compare(name, *run(step, case))
+    assert step.plan.stage_count == stages
+    # The plan alone leads to the same stages.
+    again = mw.jax.parallelize(case.step, compiler_options=QUICK, plan=step.plan, **case.options)
+    again.prepare(*jax.eval_shape(lambda: (case.state, case.batch(0))))
+    assert again.plan.text == step.plan.text
 
 
 def test_state_lies_on_the_stages_that_own_it():

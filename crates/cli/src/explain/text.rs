@@ -106,8 +106,9 @@ fn shape(ty: &str) -> Vec<usize> {
 
 /// How an argument is stored, and why.
 fn argument_text(file: &PlanFile, argument: &ArgumentPart, width: usize) -> String {
-    let ArgumentPart { role, stored, local_bytes, decided_by, .. } = argument;
-    let text = line(&format!("is stored as {stored}, {} on a device", size(*local_bytes as usize)), width);
+    let ArgumentPart { role, stored, local_bytes, on_host, decided_by, .. } = argument;
+    let place = if *on_host { "on the host for each device" } else { "on a device" };
+    let text = line(&format!("is stored as {stored}, {} {place}", size(*local_bytes as usize)), width);
     let Some(class) = decided_by.and_then(|class| file.classes.get(class)) else { return text };
     let how = if role == "input" { "as it is read" } else { "as its next value is made" };
     let place = format!("{how} in the {} pass by {}", class.phase, class.ops.join(", "));

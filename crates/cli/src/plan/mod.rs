@@ -6,13 +6,14 @@ mod refusal;
 mod variant;
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Instant;
 
 use clap::Args;
 use meshwright::cluster::{Cluster, parse_bytes};
 use meshwright::codes::Code;
 use meshwright::models::Model;
-use meshwright::plan::{Plan, Request, Told, plan};
+use meshwright::plan::{Plan, Refusal, Request, StageCount, Told, plan, plan_stages};
 use meshwright::program::Program;
 use meshwright::shard::Mesh;
 use meshwright::simulate::Engine;
@@ -59,6 +60,9 @@ pub(crate) struct Arguments {
     /// In how many microbatches a step runs [default: what is fastest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     microbatches: Option<u64>,
+    /// How many stages the model is cut into, or `auto` for what is fastest [default: 1]
+    #[arg(long, value_name = "N|auto", conflicts_with_all = ["tactics", "mesh", "pareto"])]
+    stages: Option<Stages>,
     /// TOML file of tactics: what they decide stays, `auto` decides the rest
     #[arg(long, value_name = "FILE")]
     tactics: Option<PathBuf>,
@@ -91,6 +95,7 @@ Examples:
   meshwright plan llama3-8b --cluster 2x8xh100 --memory 40GiB -o plan.json
   meshwright plan llama3-8b --cluster 2x8xh100 --html plan.html
   meshwright plan llama3-8b --cluster 2x8xh100 --tactics mine.toml
+  meshwright plan gpt-39b --cluster 8x8xv100-16g --stages auto
   meshwright plan gpt-2.6b --cluster 8xa100-80g --batch max
   meshwright plan gpt-2.6b --cluster 8xa100-80g --pareto
   meshwright plan step.mlir --cluster 8xh100 --microbatches 4 --json | jq .step_seconds";
@@ -106,7 +111,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let limit_bytes = limit(arguments, &whole_cluster)?;
     let limit_bytes = first.memory_bytes().map_or(limit_bytes, |bytes| bytes.min(limit_bytes));
     let mut cluster = whole_cluster.clone();
-    for nodes in &mut cluster.nodes {
+    let is_limited = arguments.memory.is_some() || first.memory_bytes().is_some();
+    for nodes in cluster.nodes.iter_mut().filter(|_| is_limited) {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
     }
     let all = Auto::default();
@@ -131,6 +137,20 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     }
 }
 
+/// How many stages are asked for.
+#[derive(Clone, Copy, Debug)]
+struct Stages(StageCount);
+
+impl FromStr for Stages {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Stages, String> {
+        let count = text.parse::<usize>().ok().filter(|&count| count > 0).map(StageCount::Exactly);
+        let count = if text == "auto" { Some(StageCount::Any) } else { count };
+        count.map(Stages).ok_or_else(|| "it has to be a number of at least 1, or `auto`".to_owned())
+    }
+}
+
 /// What is asked for, whatever the model.
 struct Asked<'a> {
     arguments: &'a Arguments,
@@ -150,6 +170,14 @@ impl Asked<'_> {
         Request { program, cluster, engine, limit_bytes, microbatches, told, mesh }
     }
 
+    /// The fastest plan, in stages where these are asked for.
+    fn find(&self, request: &Request<'_>) -> Result<Plan, Refusal> {
+        match self.arguments.stages {
+            None => plan(request),
+            Some(Stages(count)) => plan_stages(request, count),
+        }
+    }
+
     /// Plans a program, once or under many limits.
     fn plan_one(&self, program: &Program, preset: Option<&Model>) -> Result<Answer, Error> {
         let started = Instant::now();
@@ -157,7 +185,7 @@ impl Asked<'_> {
         let found = if self.arguments.pareto {
             Ladder::new(&request).map(|ladder| self.show_ladder(&ladder))
         } else {
-            plan(&request).map(|plan| self.show(program, &plan, None, started.elapsed().as_secs_f64()))
+            self.find(&request).map(|plan| self.show(program, &plan, None, started.elapsed().as_secs_f64()))
         };
         found.unwrap_or_else(|refusal| {
             let batch_flag = if self.arguments.batch.is_some() { "--batch " } else { "--set batch=" };

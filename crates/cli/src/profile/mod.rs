@@ -105,7 +105,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         }
         None => (model::load_one(&arguments.model)?.program, None),
     };
-    let summary = Summary::new(arguments, &program, devices);
+    let name = file_name(&arguments.model.model);
+    let summary = Summary::new(name, arguments.memory.model(), &program, devices);
     if arguments.json {
         let depth = arguments.depth.unwrap_or(usize::MAX);
         output::print_json(&summary.to_json(depth, arguments.buffers.unwrap_or(BUFFERS)))?;
@@ -117,6 +118,12 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     let text = |width| summary.to_text(width, DEPTH, arguments.buffers);
     arguments.page.write(arguments.overwrite, || summary.to_document(), text)?;
     Ok(Answer::Yes)
+}
+
+/// What the command tells of a program, as text and as JSON.
+pub fn profile_report(name: &str, program: &Program, memory_model: MemoryModel, width: usize) -> (String, String) {
+    let summary = Summary::new(name.to_owned(), memory_model, program, None);
+    (summary.to_text(width, DEPTH, None), summary.to_json(usize::MAX, BUFFERS).to_string())
 }
 
 fn vary(arguments: &Arguments) -> Result<Answer, Error> {
@@ -156,14 +163,13 @@ struct Devices {
 }
 
 impl<'p> Summary<'p> {
-    fn new(arguments: &Arguments, program: &'p Program, devices: Option<Devices>) -> Summary<'p> {
-        let memory_model = arguments.memory.model();
+    fn new(name: String, memory_model: MemoryModel, program: &'p Program, devices: Option<Devices>) -> Summary<'p> {
         let started = Instant::now();
         let profile = profile(program, memory_model);
         let seconds = started.elapsed().as_secs_f64();
         let (timeline, peak_step) = (profile.memory.timeline(), profile.memory.peak_step());
         Summary {
-            name: file_name(&arguments.model.model),
+            name,
             devices,
             profile,
             argument_names: names("argument", program.arguments.iter().map(|argument| argument.name.as_str())),

@@ -11,6 +11,11 @@ pub(crate) fn step(schedule: &Schedule, engine: &Engine) -> Result<Step, TacticE
     if schedule.has_stages() {
         let pipelined = schedule.try_pipeline()?;
         let prepared = Prepared::new(pipelined.pipeline, &pipelined.anatomy.classes, engine);
+        if schedule.plan().is_some() {
+            let program = &schedule.model.program;
+            let step = Step::of(prepared, program, &program.anatomy(), &[]);
+            return Ok(Step { modules: pipelined.modules, ..step });
+        }
         let step = Step::of(prepared, &pipelined.program, &pipelined.anatomy, &pipelined.feedback);
         return Ok(Step { modules: pipelined.modules, ..step });
     }

@@ -4,7 +4,7 @@ use meshwright::cluster::Cluster;
 use meshwright::models::Model;
 use meshwright::plan::{Planned, Refusal, Request, check, plan_limits};
 use meshwright::program::{Program, expand_batch_norm};
-use meshwright::simulate::{Engine, Prepared};
+use meshwright::simulate::Engine;
 use meshwright_report::simulate::{Simulation, Step};
 
 use super::vary::{Choice, Key};
@@ -105,10 +105,11 @@ impl Case<'_> {
 
     fn simulate(&self, program: &Program, planned: &Planned, cluster: &Cluster) -> Result<Outcome, String> {
         let checked = check(program, &planned.recipe, cluster, self.engine, cluster.memory_bytes() as u64);
-        let local = checked.map_err(|faults| faults.join("; "))?.local;
+        let runs = checked.map_err(|faults| faults.join("; "))?.runs;
         let anatomy = program.anatomy();
-        let mesh = local.mesh.clone();
-        let step = Step::of(Prepared::whole(local, &anatomy.classes, self.engine), program, &anatomy, &[]);
+        let prepared = runs.prepared(&anatomy.classes, self.engine);
+        let mesh = prepared.pipeline.mesh.clone();
+        let step = Step::of(prepared, program, &anatomy, &[]);
         Ok(Outcome::new(&Simulation::new(&step, cluster, self.engine), Some(mesh)))
     }
 }

@@ -17,6 +17,16 @@ pub struct Device {
     /// Units that each work on a tile of a product of their own.
     pub processors: usize,
     pub efficiency: Efficiency,
+    pub host: Host,
+}
+
+/// The way from a device to the memory of its host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Host {
+    /// In each direction. Zero where a device has no memory apart from its host's.
+    pub bytes_per_second: f64,
+    /// The part of the host's memory that is there for each device.
+    pub memory_bytes: usize,
 }
 
 /// How much of its maker's rates a device reaches. Fitted to measured runs by `tools/fit.rs`, which prints the
@@ -122,6 +132,23 @@ const V100_EFFICIENCY: Efficiency = A100_EFFICIENCY;
 /// Nothing was fitted: the rates of the maker, with the losses that XLA's fused loops usually have.
 const ASSUMED_EFFICIENCY: Efficiency = Efficiency { products: 0.75, attention: 0.45, tile_depth: 48.0, memory: 0.8 };
 
+/// PCIe of the third generation, 16 lanes: 32 GB/s in both directions (NVIDIA V100 data sheet, January 2020); hosts with
+/// 512 GB for eight devices (NVIDIA DGX-1 data sheet, 2017).
+const PCIE3_HOST: Host = Host { bytes_per_second: 16e9, memory_bytes: 64_000_000_000 };
+/// Of the fourth: 64 GB/s in both directions (NVIDIA A100 data sheet, June 2021); hosts with 1 TB for eight devices
+/// (NVIDIA DGX A100 data sheet, 2020).
+const PCIE4_HOST: Host = Host { bytes_per_second: 32e9, memory_bytes: 128_000_000_000 };
+/// Of the fifth: 128 GB/s in both directions (NVIDIA H100 data sheet, 2023); hosts with 2 TB for eight devices (NVIDIA DGX
+/// H100 data sheet, 2023).
+const PCIE5_HOST: Host = Host { bytes_per_second: 64e9, memory_bytes: 256_000_000_000 };
+/// NVLink-C2C: 900 GB/s in both directions for each processor, which has two devices and 480 GB (NVIDIA GB200 NVL72 data
+/// sheet, 2024).
+const C2C_HOST: Host = Host { bytes_per_second: 225e9, memory_bytes: 240_000_000_000 };
+/// Four devices share a host of 400 GB or so, each by 16 lanes of PCIe of the third generation. An assumption.
+const TPU_HOST: Host = Host { bytes_per_second: 16e9, memory_bytes: 100_000_000_000 };
+/// A device that is its own host.
+const NO_HOST: Host = Host { bytes_per_second: 0.0, memory_bytes: 0 };
+
 /// NVIDIA A100 data sheet (June 2021), the same for all variants; rates "with sparsity" stand apart there.
 const A100_RATES: Rates =
     Rates { f64: 19.5e12, f32: 19.5e12, tf32: 156e12, f16: 312e12, bf16: 312e12, f8: 0.0, i8: 624e12 };
@@ -144,6 +171,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
             efficiency: A100_EFFICIENCY,                // see there.
+            host: PCIE4_HOST,                           // see there.
         },
         link: "nvlink3",                                // NVIDIA DGX A100 data sheet (2020).
         network: "infiniband-200",                      // NVIDIA DGX A100 data sheet (2020).
@@ -159,6 +187,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
             efficiency: A100_EFFICIENCY,                // see there.
+            host: PCIE4_HOST,                           // see there.
         },
         link: "pcie4",                                  // NVIDIA A100 data sheet (June 2021); bridges of NVLink join pairs only and are left out.
         network: "infiniband-200",                      // an assumption.
@@ -174,6 +203,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
             efficiency: A100_EFFICIENCY,                // see there.
+            host: PCIE4_HOST,                           // see there.
         },
         link: "nvlink3",                                // NVIDIA DGX A100 data sheet (2020).
         network: "infiniband-200",                      // NVIDIA DGX A100 data sheet (2020).
@@ -189,6 +219,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 108,                            // NVIDIA A100 architecture whitepaper (2020).
             efficiency: A100_EFFICIENCY,                // see there.
+            host: PCIE4_HOST,                           // see there.
         },
         link: "pcie4",                                  // NVIDIA A100 data sheet (June 2021); bridges left out as above.
         network: "infiniband-200",                      // an assumption, as above.
@@ -205,6 +236,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 148,                            // what CUDA reports as multiprocessors.
             efficiency: B200_EFFICIENCY,                // see there.
+            host: PCIE5_HOST,                           // see there.
         },
         link: "nvlink5",                                // NVIDIA DGX B200 data sheet (2024).
         network: "infiniband-400",                      // NVIDIA DGX B200 data sheet (2024).
@@ -221,6 +253,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: 1e-6,                       // an assumption: a call and a wake of a thread.
             processors: 1,                              // a core.
             efficiency: ASSUMED_EFFICIENCY,             // see there.
+            host: NO_HOST,                              // see there.
         },
         link: "memory",                                 // devices of a machine are its cores.
         network: "ethernet-10",                         // an assumption.
@@ -237,6 +270,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 148,                            // an assumption: as b200.
             efficiency: B200_EFFICIENCY,                // see there.
+            host: C2C_HOST,                             // see there.
         },
         link: "nvlink5",                                // NVIDIA GB200 NVL72 data sheet (2024): one domain of 72.
         network: "infiniband-400",                      // NVIDIA DGX GB200 data sheet (2024): 72 ports of 400 Gb/s.
@@ -252,6 +286,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 132,                            // NVIDIA H100 architecture whitepaper (2022), SXM5.
             efficiency: H100_EFFICIENCY,                // see there.
+            host: PCIE5_HOST,                           // see there.
         },
         link: "nvlink4",                                // NVIDIA DGX H100 data sheet (2022).
         network: "infiniband-400",                      // NVIDIA DGX H100 data sheet (2022).
@@ -267,6 +302,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 132,                            // as h100.
             efficiency: H100_500W_EFFICIENCY,           // see there.
+            host: PCIE5_HOST,                           // see there.
         },
         link: "nvlink4",                                // as h100.
         network: "infiniband-400",                      // torchtitan's reports (2024): 400 Gb/s a device.
@@ -282,6 +318,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 132,                            // as h100.
             efficiency: H100_EFFICIENCY,                // see there.
+            host: PCIE5_HOST,                           // see there.
         },
         link: "nvlink4",                                // NVIDIA DGX H200 data sheet (2024).
         network: "infiniband-400",                      // NVIDIA DGX H200 data sheet (2024).
@@ -298,6 +335,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // an assumption: as NVIDIA's.
             processors: 304,                            // AMD Instinct MI300X data sheet (2023): compute units.
             efficiency: ASSUMED_EFFICIENCY,             // see there.
+            host: PCIE5_HOST,                           // an assumption: as h100.
         },
         link: "infinity-fabric3",                       // AMD Instinct MI300X platform data sheet (2023).
         network: "infiniband-400",                      // the same: eight slots for adapters; 400 Gb/s is an assumption.
@@ -313,6 +351,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: TPU_LAUNCH,                 // see there.
             processors: 4,                              // Cloud TPU documentation, v3: two cores of two matrix units.
             efficiency: ASSUMED_EFFICIENCY,             // see there.
+            host: TPU_HOST,                             // see there.
         },
         link: "ici-v3",                                 // Cloud TPU documentation, v3: a torus of two dimensions.
         network: "dcn-25",                              // see there.
@@ -328,6 +367,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: TPU_LAUNCH,                 // see there.
             processors: 8,                              // Cloud TPU documentation, v4: two cores of four.
             efficiency: ASSUMED_EFFICIENCY,             // see there.
+            host: TPU_HOST,                             // see there.
         },
         link: "ici-v4",                                 // Cloud TPU documentation, v4: a torus of three dimensions.
         network: "dcn-25",                              // see there.
@@ -343,6 +383,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: TPU_LAUNCH,                 // see there.
             processors: 4,                              // Cloud TPU documentation, v5e: one core of four.
             efficiency: ASSUMED_EFFICIENCY,             // see there.
+            host: TPU_HOST,                             // see there.
         },
         link: "ici-v5e",                                // Cloud TPU documentation, v5e: a torus of two dimensions.
         network: "dcn-25",                              // Cloud TPU documentation, v5e: 6.4 Tb/s for 256 chips.
@@ -358,6 +399,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: TPU_LAUNCH,                 // see there.
             processors: 8,                              // Cloud TPU documentation, v5p: two cores of four.
             efficiency: ASSUMED_EFFICIENCY,             // see there.
+            host: TPU_HOST,                             // see there.
         },
         link: "ici-v5p",                                // Cloud TPU documentation, v5p: a torus of three dimensions.
         network: "dcn-50",                              // Cloud TPU documentation, v5p: 50 Gb/s a chip.
@@ -373,6 +415,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 80,                             // NVIDIA V100 architecture whitepaper (2017).
             efficiency: V100_EFFICIENCY,                // see there.
+            host: PCIE3_HOST,                           // see there.
         },
         link: "nvlink2-cube",                           // NVIDIA DGX-1 data sheet (2017).
         network: "infiniband-100",                      // NVIDIA DGX-1 data sheet (2017).
@@ -388,6 +431,7 @@ pub const SYSTEMS: &[System] = &[
             launch_seconds: GPU_LAUNCH,                 // see there.
             processors: 80,                             // NVIDIA V100 architecture whitepaper (2017).
             efficiency: V100_EFFICIENCY,                // see there.
+            host: PCIE3_HOST,                           // see there.
         },
         link: "nvlink2-cube",                           // NVIDIA DGX-1 data sheet (2017).
         network: "infiniband-100",                      // NVIDIA DGX-1 data sheet (2017).

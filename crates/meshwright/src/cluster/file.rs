@@ -68,6 +68,14 @@ struct DeviceChange {
     launch_seconds: Option<Spanned<Quantity>>,
     processors: Option<Spanned<Quantity>>,
     efficiency: Option<EfficiencyChange>,
+    host: Option<HostChange>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostChange {
+    bytes_per_second: Option<Spanned<Quantity>>,
+    memory_bytes: Option<Spanned<Quantity>>,
 }
 
 #[derive(Deserialize)]
@@ -179,6 +187,12 @@ impl DeviceChange {
             change_share(&mut efficiency.attention, changes.attention.as_ref())?;
             change_share(&mut efficiency.memory, changes.memory.as_ref())?;
             change(&mut efficiency.tile_depth, changes.tile_depth.as_ref(), Unit::One)?;
+        }
+        if let Some(changes) = &self.host {
+            change(&mut device.host.bytes_per_second, changes.bytes_per_second.as_ref(), Unit::BytesPerSecond)?;
+            let mut memory_bytes = device.host.memory_bytes as f64;
+            change(&mut memory_bytes, changes.memory_bytes.as_ref(), Unit::Bytes)?;
+            device.host.memory_bytes = memory_bytes as usize;
         }
         let Some(changes) = &self.flops_per_second else { return Ok(()) };
         let rates = &mut device.flops_per_second;

@@ -15,7 +15,7 @@ mod print;
 mod quantity;
 
 pub use collective::{Algorithm, Collective, Estimate, estimate};
-pub use devices::{Device, Efficiency, Rates, SYSTEMS, System, find_reported};
+pub use devices::{Device, Efficiency, Host, Rates, SYSTEMS, System, find_reported};
 pub use file::parse_file;
 pub use fit::{FitError, MeasuredCollective, Residual, collective_errors, fit_link, peak_and_share};
 pub(crate) use fit::{check_seconds, descend, log_error, rounded};
@@ -23,6 +23,9 @@ pub use group::{Group, Span};
 pub use links::{LINKS, Link, Wiring};
 pub use parse::parse;
 pub use quantity::parse_bytes;
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// Nodes of devices, and what is between the nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +80,30 @@ impl Cluster {
             }
         }
         &self.nodes[self.nodes.len() - 1].device
+    }
+
+    /// The slowest device at products of matrices.
+    pub fn slowest_device(&self) -> &Device {
+        let rate = |device: &Device| device.flops_per_second.f16.max(device.flops_per_second.f32);
+        let devices = self.nodes.iter().map(|nodes| &nodes.device);
+        let slowest = devices.min_by(|left, right| rate(left).total_cmp(&rate(right)));
+        slowest.unwrap_or_else(|| self.device(0))
+    }
+
+    /// Nodes of those kinds that some devices are of, as a cluster of their own.
+    pub fn around(&self, devices: Range<usize>) -> Cow<'_, Cluster> {
+        let (mut nodes, mut before) = (Vec::new(), 0);
+        for entry in &self.nodes {
+            let after = before + entry.count * entry.devices;
+            if before < devices.end && devices.start < after {
+                nodes.push(entry.clone());
+            }
+            before = after;
+        }
+        match nodes.len() {
+            count if count == self.nodes.len() || count == 0 => Cow::Borrowed(self),
+            _ => Cow::Owned(Cluster { name: self.name.clone(), nodes, network: self.network.clone() }),
+        }
     }
 
     /// Some of the nodes as a cluster of their own, such as those of one stage of a pipeline.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Cluster, Device, Efficiency, Link, Wiring, devices};
+use super::{Cluster, Device, Efficiency, Host, Link, Wiring, devices};
 
 impl Cluster {
     /// A file from which [`parse_file`](super::parse_file) reads the same cluster, with every number in it.
@@ -43,6 +43,8 @@ fn write_device(text: &mut String, device: &Device) -> fmt::Result {
     let shares = [("products", products), ("attention", attention), ("tile_depth", tile_depth), ("memory", memory)];
     let shares: Vec<String> = shares.iter().map(|(name, share)| format!("{name} = {}", number(*share))).collect();
     writeln!(text, "efficiency = {{ {} }}", shares.join(", "))?;
+    let Host { bytes_per_second, memory_bytes } = device.host;
+    writeln!(text, "host = {{ bytes_per_second = {}, memory_bytes = {memory_bytes} }}", number(bytes_per_second))?;
     let rates = [
         ("f64", rates.f64),
         ("f32", rates.f32),

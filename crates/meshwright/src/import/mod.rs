@@ -1,5 +1,6 @@
-//! StableHLO text in, [`Program`] out.
+//! StableHLO text or a recorded ATen graph in, [`Program`] out.
 
+mod aten;
 mod attention;
 mod attribute;
 mod build;
@@ -16,6 +17,7 @@ mod parse;
 mod pretty;
 mod types;
 
+pub use aten::aten_ops;
 pub use diagnostic::{Diagnostic, Severity};
 
 use std::sync::Arc;
@@ -31,8 +33,12 @@ pub struct Imported {
 }
 
 /// Reads the `main` function (or the only public one) of a StableHLO module, in generic or pretty
-/// form. Calls are inlined, dead code is dropped, and attention is recognized.
+/// form: calls are inlined, dead code is dropped, and attention is recognized. Or reads an ATen graph that was recorded
+/// from PyTorch, which says in its first word what it is.
 pub fn import(text: &Arc<str>) -> Imported {
+    if text.starts_with("aten ") {
+        return aten::import_aten(text);
+    }
     let mut parsed = parse::parse(text);
     let mut diagnostics = std::mem::take(&mut parsed.diagnostics);
     let mut program = None;

@@ -156,6 +156,7 @@ fn result_sources(program: &Program, operation: &Operation, index: usize) -> Vec
         Op::DynamicUpdateSlice => operands[..2].to_vec(),
         Op::Select => operands[1..].to_vec(),
         Op::While => carried_sources(program, operation, index),
+        op if op.copies_to().is_some() => operands.to_vec(),
         // The others compute something else.
         _ => Vec::new(),
     }

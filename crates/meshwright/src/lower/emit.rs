@@ -246,12 +246,11 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
 
     /// Adds an op to the region being written; gives all its results.
     pub(super) fn apply_all(&mut self, op: Op, operands: &[ValueId], regions: &[RegionId]) -> Result<Values, String> {
-        let name = op.name().to_owned();
         let region = self.region();
         let id = self
             .new
             .add_op(region, op, operands, regions, self.location)
-            .map_err(|message| format!("lowering made a `{name}` that does not fit: {message}"))?;
+            .map_err(|message| format!("lowering of {} made an op that does not fit: {message}", self.op))?;
         Ok(self.new.ops[id].results.clone())
     }
 

@@ -379,8 +379,8 @@ impl Levels {
     pub(super) fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
         let mut levels = Levels { of: FxHashMap::default(), count: 1 };
         let mut makers: FxHashMap<ValueId, OpId> = FxHashMap::default();
-        for &op in ops {
-            let reads = emitter.reads(op);
+        let all_reads: Vec<Vec<(ValueId, Sharding)>> = ops.iter().map(|&op| emitter.reads(op)).collect();
+        for (&op, reads) in ops.iter().zip(&all_reads) {
             // What a loop only passes on, such as weights behind a barrier, is not worth a loop of its own.
             let is_passed_on = |(value, wanted): &(ValueId, Sharding)| {
                 makers.get(value).is_some_and(|&maker| {
@@ -392,23 +392,29 @@ impl Levels {
             let inside = emitter.is_tiled(op, axis) || reads.iter().any(is_passed_on);
             let mut number = 0;
             for (value, wanted) in reads {
-                let Some(&maker) = makers.get(&value) else { continue };
+                let Some(&maker) = makers.get(value) else { continue };
                 let made = levels.of[&maker];
-                let is_late = made.inside && !(inside && emitter.is_same_on(axis, maker, value, &wanted));
+                let is_late = made.inside && !(inside && emitter.is_same_on(axis, maker, *value, wanted));
                 number = number.max(made.number + usize::from(is_late));
             }
             levels.of.insert(op, Level { number, inside });
             levels.count = levels.count.max(number + 1);
             makers.extend(emitter.old.ops[op].results.iter().map(|&result| (result, op)));
         }
-        levels.delay(emitter, axis, ops, &makers);
+        levels.delay(emitter, axis, ops.iter().zip(all_reads), &makers);
         levels
     }
 
-    fn delay(&mut self, emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId], makers: &FxHashMap<ValueId, OpId>) {
+    fn delay<'o>(
+        &mut self,
+        emitter: &Emitter<'_, '_, '_>,
+        axis: usize,
+        ops: impl DoubleEndedIterator<Item = (&'o OpId, Vec<(ValueId, Sharding)>)>,
+        makers: &FxHashMap<ValueId, OpId>,
+    ) {
         // The latest level of each op that its readers allow.
         let mut latest: FxHashMap<OpId, usize> = FxHashMap::default();
-        for &op in ops.iter().rev() {
+        for (&op, reads) in ops.rev() {
             let Some(level) = self.of.get_mut(&op) else { continue };
             match (latest.get(&op), level.inside) {
                 (Some(&number), true) => level.number = number,
@@ -416,7 +422,7 @@ impl Levels {
                 _ => {}
             }
             let reader = *level;
-            for (value, wanted) in emitter.reads(op) {
+            for (value, wanted) in reads {
                 let Some(&maker) = makers.get(&value) else { continue };
                 let same = reader.inside && emitter.is_same_on(axis, maker, value, &wanted);
                 let made_inside = self.of[&maker].inside;

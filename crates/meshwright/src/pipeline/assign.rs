@@ -17,6 +17,8 @@ pub(super) enum Cut<'c> {
     Even,
     /// The scopes of each.
     Scopes(&'c [Vec<Pattern>]),
+    /// The first op of each but the first, in order.
+    Before(&'c [OpId]),
 }
 
 /// What belongs to which chunk.
@@ -103,13 +105,11 @@ impl Lead {
 
 impl Assigner<'_> {
     fn makes_work(&self, op: OpId) -> bool {
-        let operation = &self.program.ops[op];
-        !self.portable.makes(self.program, op) && operation.op != Op::OptimizationBarrier
+        makes_work(self.program, &self.portable, op)
     }
 
     fn ops(&self, phase: Phase) -> Vec<OpId> {
-        let is_wanted = |op: &&OpId| self.anatomy.phase(**op) == phase && self.makes_work(**op);
-        self.program.body().ops.iter().filter(is_wanted).copied().collect()
+        working_ops(self.program, self.anatomy, &self.portable, phase)
     }
 
     fn forward(&mut self, cut: &Cut<'_>) -> Result<(), (String, Option<String>)> {
@@ -122,6 +122,19 @@ impl Assigner<'_> {
                 Ok(())
             }
             Cut::Scopes(scopes) => self.forward_by_scopes(&ops, scopes),
+            Cut::Before(starts) => self.forward_before(&ops, starts),
+        }
+    }
+
+    fn forward_before(&mut self, ops: &[OpId], starts: &[OpId]) -> Result<(), (String, Option<String>)> {
+        let mut chunk = 0;
+        for &op in ops {
+            chunk += usize::from(starts.get(chunk) == Some(&op));
+            self.chunks[op.index()].push(chunk);
+        }
+        match starts.get(chunk) {
+            None => Ok(()),
+            Some(start) => Err((format!("no chunk can begin with {start}: it is no work of the forward pass"), None)),
         }
     }
 
@@ -334,6 +347,16 @@ impl Assigner<'_> {
         let latest = makers.iter().filter_map(|(_, chunks)| chunks.first().copied()).max();
         Chunks::from_slice(&[latest.unwrap_or(0)])
     }
+}
+
+/// The ops of a phase that belong to chunks, in order.
+pub(super) fn working_ops(program: &Program, anatomy: &Anatomy, portable: &Portable, phase: Phase) -> Vec<OpId> {
+    let is_wanted = |op: &&OpId| anatomy.phase(**op) == phase && makes_work(program, portable, **op);
+    program.body().ops.iter().filter(is_wanted).copied().collect()
+}
+
+fn makes_work(program: &Program, portable: &Portable, op: OpId) -> bool {
+    !portable.makes(program, op) && program.ops[op].op != Op::OptimizationBarrier
 }
 
 fn add_all(to: &mut Chunks, chunks: &[usize]) {

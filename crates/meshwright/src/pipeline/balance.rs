@@ -24,6 +24,19 @@ pub(super) fn balance(
     Ok((0..ops.len()).map(chunk).collect())
 }
 
+/// Where a model may be cut at its finest: between layers, or halves of them, at places where little crosses. Gives the
+/// numbers of the ops before which it is, among `ops`.
+pub(super) fn finest(program: &Program, portable: &Portable, ops: &[OpId]) -> Vec<usize> {
+    let seconds: Vec<f64> = ops.iter().map(|&op| op_seconds(program, op)).collect();
+    let heavy = ops.iter().filter(|&&op| work(program, op).matrix > 0.0).count();
+    let crossing = crossing_bytes(program, portable, ops);
+    places(program, ops, &sums(&seconds), &crossing, (heavy / PRODUCTS_OF_A_PIECE).max(1))
+}
+
+/// Products of matrices in the smallest pieces that are worth telling apart: the first and the last of a block, and
+/// something between them.
+const PRODUCTS_OF_A_PIECE: usize = 3;
+
 /// Rates of an A100 80GB SXM (NVIDIA datasheet): of products of matrices in bf16, and of memory. Only
 /// their ratio matters here, and it is alike on all devices that train models.
 const MATRIX_RATE: f64 = 312e12;

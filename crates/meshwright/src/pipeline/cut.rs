@@ -12,7 +12,7 @@ use super::place::Placing;
 use super::schedule::{Counts, Schedule};
 use super::wire::{Wiring, wire};
 use super::write::write_pieces;
-use super::{Pipeline, check};
+use super::{Pipeline, Staging, check};
 use crate::lower::{Price, View, Ways, decide, stored_results};
 use crate::profile::work;
 use crate::program::{Anatomy, ArgumentClass, Op, Program};
@@ -67,7 +67,7 @@ pub fn pipeline(
 }
 
 /// The same without what every tactic costs, for those who ask for many pipelines.
-pub(crate) fn only_pipeline(
+pub fn only_pipeline(
     program: &Program,
     mesh: &Mesh,
     tactics: &[Tactic],
@@ -115,7 +115,12 @@ impl<'t> Asked<'t> {
     }
 
     fn build(&self, layout: &Layout<'_>, price: Price<'_>) -> Result<(Pipeline, Vec<String>), TacticError> {
-        build(layout, self.stages, self.counts, self.axis, price).map_err(|problem| self.refuse(problem))
+        let cut = match &self.stages.cut {
+            StageCut::Even(_) => Cut::Even,
+            StageCut::Scopes(scopes) => Cut::Scopes(scopes),
+        };
+        let built = build(layout, self.stages.schedule, &cut, self.counts, self.axis, price);
+        built.map_err(|problem| self.refuse(problem))
     }
 }
 
@@ -165,12 +170,17 @@ fn counts(stages: &Stages, mesh: &Mesh, axis: Option<usize>) -> Result<Counts, P
         StageCut::Scopes(scopes) => scopes.len() / chunks,
     };
     let microbatches = axis.map_or(1, |axis| mesh.axes[axis].size);
-    if stages.schedule == Schedule::Interleaved && chunks > 1 && !microbatches.is_multiple_of(stage_count) {
-        let message =
-            format!("`interleaved` takes a multiple of {stage_count} microbatches, and there are {microbatches}");
-        return Err((message, Some(format!("give the mesh an axis such as `micro={}@time`", 2 * stage_count))));
+    let counts = Counts { stages: stage_count, chunks, microbatches };
+    check_counts(stages.schedule, counts)?;
+    Ok(counts)
+}
+
+fn check_counts(schedule: Schedule, Counts { stages, chunks, microbatches }: Counts) -> Result<(), Problem> {
+    if schedule == Schedule::Interleaved && chunks > 1 && !microbatches.is_multiple_of(stages) {
+        let message = format!("`interleaved` takes a multiple of {stages} microbatches, and there are {microbatches}");
+        return Err((message, Some(format!("give the mesh an axis such as `micro={}@time`", 2 * stages))));
     }
-    Ok(Counts { stages: stage_count, chunks, microbatches })
+    Ok(())
 }
 
 /// The program with its loops over layers written out, so that they can be cut between layers.
@@ -184,9 +194,28 @@ fn unrolled(program: &Program) -> Result<Program, String> {
     if program.body().ops.iter().any(|&op| is_layers(op)) { program.unroll() } else { Ok(program.clone()) }
 }
 
+/// A layout with an axis of microbatches, where there are several, cut into stages, and the modules of every chunk.
+pub(crate) fn staged(
+    layout: &Layout<'_>,
+    staging: &Staging,
+    price: Price<'_>,
+) -> Result<(Pipeline, Vec<String>), String> {
+    let in_words = |(message, _): Problem| message;
+    let axis = microbatch_axis(&layout.mesh).map_err(in_words)?;
+    let Staging { schedule, chunks, .. } = *staging;
+    if chunks == 0 || !(staging.starts.len() + 1).is_multiple_of(chunks) {
+        return Err(format!("{} chunks are not {chunks} on every stage", staging.starts.len() + 1));
+    }
+    let microbatches = axis.map_or(1, |axis| layout.mesh.axes[axis].size);
+    let counts = Counts { stages: staging.stages(), chunks, microbatches };
+    check_counts(schedule, counts).map_err(in_words)?;
+    build(layout, schedule, &Cut::Before(&staging.starts), counts, axis, price).map_err(in_words)
+}
+
 fn build(
     layout: &Layout<'_>,
-    stages: &Stages,
+    schedule: Schedule,
+    cut: &Cut<'_>,
     counts: Counts,
     axis: Option<usize>,
     price: Price<'_>,
@@ -196,20 +225,16 @@ fn build(
         let hint = "stages are for training steps that give back new parameters and a loss".to_owned();
         return Err(("no argument is a parameter that the step updates".to_owned(), Some(hint)));
     }
-    let cut = match &stages.cut {
-        StageCut::Even(_) => Cut::Even,
-        StageCut::Scopes(scopes) => Cut::Scopes(scopes),
-    };
-    let assignment = assign(layout.program, &layout.anatomy, chunk_count, &cut)?;
+    let assignment = assign(layout.program, &layout.anatomy, chunk_count, cut)?;
     let mut ways = Ways::new(&layout.mesh, price);
     let mut layout = decide(layout, &mut ways).map_err(|message| (message, None))?;
     finish_before_joins(&mut layout, &assignment.joins);
-    let wiring = pieces(&layout, &assignment, stages.schedule, counts, axis, &mut ways)?;
-    let instructions = lists(layout.program, &wiring, stages.schedule, counts);
+    let wiring = pieces(&layout, &assignment, schedule, counts, axis, &mut ways)?;
+    let instructions = lists(layout.program, &wiring, schedule, counts);
     let Wiring { pieces, buffers, arguments, results, .. } = wiring;
     let pipeline = Pipeline {
         mesh: layout.mesh.clone(),
-        schedule: stages.schedule,
+        schedule,
         microbatches: counts.microbatches,
         chunk_count,
         pieces,

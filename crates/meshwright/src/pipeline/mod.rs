@@ -7,6 +7,7 @@ mod check;
 mod cut;
 mod draft;
 mod join;
+mod layers;
 mod list;
 mod measure;
 mod modules;
@@ -19,14 +20,15 @@ mod wire;
 mod write;
 
 pub use check::check;
-pub(crate) use cut::only_pipeline;
-pub use cut::{Pipelined, pipeline};
+pub(crate) use cut::staged;
+pub use cut::{Pipelined, only_pipeline, pipeline};
+pub(crate) use layers::Layers;
 pub use measure::StageMeasures;
 pub use schedule::Schedule;
 
 use std::sync::Arc;
 
-use crate::program::{Program, Type};
+use crate::program::{OpId, Program, Type};
 use crate::shard::{Mesh, Sharding};
 
 /// A step cut into stages, with what each stage runs and in which order.
@@ -48,6 +50,22 @@ pub struct Pipeline {
     /// Of every result of the step, where it is stored. Stages that hold the same parameter make its next
     /// value each for themselves.
     pub results: Vec<Vec<Stored>>,
+}
+
+/// How a model is cut into stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staging {
+    pub schedule: Schedule,
+    /// Chunks on every stage.
+    pub chunks: usize,
+    /// The first op of every chunk but the first, in the order of the forward pass.
+    pub starts: Vec<OpId>,
+}
+
+impl Staging {
+    pub fn stages(&self) -> usize {
+        (self.starts.len() + 1) / self.chunks.max(1)
+    }
 }
 
 /// A copy of an argument or result of the step.

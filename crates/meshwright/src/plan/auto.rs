@@ -17,11 +17,12 @@ pub(crate) fn lay_out_cheapest(
     price: Price<'_>,
 ) -> Result<Vec<String>, String> {
     let unit = unit(layout, price);
-    let costs = Costs { worker: None, price, combined: price, unit, memory_model: MemoryModel::Ordered };
+    let memory_model = MemoryModel::Ordered;
+    let costs = Costs { worker: None, price, combined: price, host_seconds_per_byte: 0.0, unit, memory_model };
     let mut ground = Ground::new(layout.on(Mesh::default()), costs, Some(told))?;
     // The program is what it is from here on.
     ground.may_recompute = false;
-    let frame = Frame { mesh: layout.mesh.clone(), microbatches: 1, is_eager: false, runs: 1, is_sliced: false };
+    let frame = Frame::new(layout.mesh.clone(), 1);
     let sketch = Sketch::new(&ground, frame)?;
     let limit_bytes = told.auto.memory_bytes.unwrap_or(u64::MAX / 4);
     let Some(labelled) = sketch.label(limit_bytes, Exposure(1.0), None, Effort::Much) else {

@@ -1,17 +1,19 @@
 //! What comes of a plan, found from the program that devices run and from nothing that the search believed.
 
 use super::recipe::Recipe;
+use super::search::Runs;
 use crate::cluster::Cluster;
-use crate::lower::{LocalProgram, Movement};
+use crate::lower::{LocalProgram, Movement, Price};
+use crate::pipeline::{Pipelined, Staging, Stored};
 use crate::profile::profile;
 use crate::program::Program;
-use crate::shard::{Mesh, Sharding};
+use crate::shard::{Layout, Mesh, Sharding};
 use crate::simulate::{Engine, Prepared, Runner, Timeline, movement_seconds, simulate};
 
 /// A plan that holds what plans promise.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    pub local: LocalProgram,
+    pub runs: Runs,
     pub timeline: Timeline,
     pub step_seconds: f64,
     /// With what the engine takes for itself.
@@ -27,12 +29,16 @@ pub fn check(
     engine: &Engine,
     limit_bytes: u64,
 ) -> Result<Checked, Vec<String>> {
-    let (planned, there) = (recipe.mesh.devices(), cluster.devices());
+    let stages = recipe.staging.as_ref().map_or(1, Staging::stages);
+    let (planned, there) = (recipe.mesh.devices() * stages, cluster.devices());
     if planned != there {
         return Err(vec![format!("the mesh has {planned} devices, `{}` has {there}", cluster.name)]);
     }
     let runner = Runner { cluster, device: cluster.device(0), engine };
     let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
+    if recipe.staging.is_some() {
+        return check_stages(program, recipe, runner, &price, limit_bytes);
+    }
     let (local, classes) = recipe.lower(program, &price).map_err(|reason| vec![reason])?;
     let mut faults = Vec::new();
     if let Err(error) = local.program.verify() {
@@ -50,7 +56,65 @@ pub fn check(
     if !faults.is_empty() {
         return Err(faults);
     }
-    Ok(Checked { step_seconds: timeline.step_seconds, local, timeline, peak_bytes })
+    let runs = Runs::One(Box::new(local));
+    Ok(Checked { step_seconds: timeline.step_seconds, runs, timeline, peak_bytes })
+}
+
+/// The same for a plan with stages, each of which has devices of its own.
+fn check_stages(
+    program: &Program,
+    recipe: &Recipe,
+    runner: Runner<'_>,
+    price: Price<'_>,
+    limit_bytes: u64,
+) -> Result<Checked, Vec<String>> {
+    let found = recipe.pipeline_on(&Layout::new(program, Mesh::default()), price).map_err(|reason| vec![reason])?;
+    let Pipelined { pipeline, modules, anatomy, .. } = found;
+    let mut faults = Vec::new();
+    for (number, piece) in pipeline.pieces.iter().enumerate() {
+        if let Err(error) = piece.program.verify() {
+            return Err(vec![format!("{} is no program: {error}", pipeline.piece_name(number))]);
+        }
+    }
+    for (argument, next) in program.anatomy().next.iter().enumerate() {
+        let Some(result) = *next else { continue };
+        // Where several stages hold it, each makes its own next value.
+        let lies = |copies: &[Stored]| {
+            let stage = |copy: &Stored| pipeline.buffers[copy.buffer].stage;
+            let mut lies: Vec<(usize, Sharding)> =
+                copies.iter().map(|copy| (stage(copy), copy.sharding.clone())).collect();
+            lies.sort_by_key(|(stage, _)| *stage);
+            lies
+        };
+        let after = lies(&pipeline.results[result]);
+        let before = lies(&pipeline.arguments[argument]);
+        if after.iter().any(|stored| !before.contains(stored)) {
+            let name = &program.arguments[argument].name;
+            faults.push(format!("the next value of `{name}` does not lie as it does on all stages that hold it"));
+        }
+    }
+    let prepared = Prepared::new(pipeline.clone(), &anatomy.classes, runner.engine);
+    let timeline = simulate(&prepared, runner.cluster, runner.engine);
+    let mut peak_bytes = 0;
+    for (number, stage) in timeline.stages.iter().enumerate() {
+        let bytes = stage.memory.peak_bytes as u64;
+        let most = device_limit(runner.cluster, number * recipe.mesh.devices(), limit_bytes);
+        if bytes > most {
+            faults.push(format!("{bytes} bytes are in memory at the peak of stage {number}, {most} may be"));
+        }
+        peak_bytes = bytes.max(peak_bytes);
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let runs = Runs::Stages { pipeline: Box::new(pipeline), modules };
+    Ok(Checked { step_seconds: timeline.step_seconds, runs, timeline, peak_bytes })
+}
+
+/// What a device may have in memory. A limit that is what the smallest device has is no limit for larger ones.
+pub(super) fn device_limit(cluster: &Cluster, device: usize, limit_bytes: u64) -> u64 {
+    let own = cluster.device(device).memory_bytes as u64;
+    if limit_bytes == cluster.memory_bytes() as u64 { own } else { limit_bytes }
 }
 
 /// What the program takes by itself, counted once more beside the simulation, which leaves results that are no

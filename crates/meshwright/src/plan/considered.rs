@@ -8,7 +8,9 @@ use crate::shard::Mesh;
 /// A plan that was found on the way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Considered {
+    /// Of one stage.
     pub mesh: Mesh,
+    pub stages: usize,
     pub microbatches: usize,
     pub step_seconds: f64,
     pub peak_bytes: u64,
@@ -21,6 +23,7 @@ impl Considered {
     pub(super) fn new(frame: &Frame, outcome: &Outcome) -> Considered {
         Considered {
             mesh: outcome.local.mesh.clone(),
+            stages: 1,
             microbatches: frame.microbatches,
             step_seconds: outcome.timeline.step_seconds,
             peak_bytes: outcome.peak_bytes,
@@ -34,7 +37,7 @@ impl Considered {
         let is_same_plan = is_alike(self.step_seconds, other.step_seconds)
             && is_alike(self.peak_bytes as f64, other.peak_bytes as f64);
         let is_larger = self.mesh == other.mesh && self.peak_bytes <= other.peak_bytes;
-        self.microbatches == other.microbatches && (is_same_plan || is_larger)
+        (self.stages, self.microbatches) == (other.stages, other.microbatches) && (is_same_plan || is_larger)
     }
 }
 
@@ -74,7 +77,7 @@ mod tests {
     use super::*;
 
     fn considered(mesh: &str, microbatches: usize, step_seconds: f64, peak_bytes: u64) -> Considered {
-        Considered { mesh: Mesh::parse(mesh).expect("a mesh"), microbatches, step_seconds, peak_bytes }
+        Considered { mesh: Mesh::parse(mesh).expect("a mesh"), stages: 1, microbatches, step_seconds, peak_bytes }
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(super) struct Costs<'c> {
     pub(super) price: Price<'c>,
     /// Of gradients: nobody waits for them, so that engines move many at a time.
     pub(super) combined: Price<'c>,
+    /// What it takes to copy a byte from the host.
+    pub(super) host_seconds_per_byte: f64,
     /// Costs are told apart that differ by as much.
     pub(super) unit: f64,
     pub(super) memory_model: MemoryModel,

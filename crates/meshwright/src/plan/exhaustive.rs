@@ -218,8 +218,10 @@ impl<'s, 'g> Making<'s, 'g> {
             Subject::Class(class) => (class, 0),
             Subject::Flow { after, flow } => (after, flow + 1),
         });
-        let moves = |price| Moves::new(&sketch.frame.mesh, &sketch.axes, price);
-        Making { sketch, parts, alone: moves(price), combined: moves(combined), labels, order }
+        let moves = |price, shared| Moves::new(&sketch.frame.mesh, &sketch.axes, price, shared);
+        let alone = moves(price, &sketch.prices.alone);
+        let combined = moves(combined, &sketch.prices.combined);
+        Making { sketch, parts, alone, combined, labels, order }
     }
 
     fn decisions(mut self) -> Vec<Decision> {

@@ -10,9 +10,14 @@ const MOST_AXES: usize = 2;
 /// All ways to cut the levels of a cluster into axes, the coarsest first. An axis lies within a level; what spans
 /// both is cut by an axis of each.
 pub(super) fn frames(cluster: &Cluster) -> Result<Vec<Mesh>, String> {
+    frames_of(cluster.node_count(), cluster.devices_per_node())
+}
+
+/// The same for so many nodes of so many devices each.
+pub(super) fn frames_of(node_count: usize, device_count: usize) -> Result<Vec<Mesh>, String> {
     let mut meshes = Vec::new();
-    for nodes in factorizations(cluster.node_count(), MOST_AXES) {
-        for devices in factorizations(cluster.devices_per_node(), MOST_AXES) {
+    for nodes in factorizations(node_count, MOST_AXES) {
+        for devices in factorizations(device_count, MOST_AXES) {
             if nodes.len() + devices.len() > MOST_AXES {
                 continue;
             }

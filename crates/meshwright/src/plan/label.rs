@@ -29,6 +29,10 @@ pub(super) struct Labelled {
     pub(super) peak_step: usize,
     /// Whether memory had anything to do with it.
     pub(super) is_bound: bool,
+    /// What would be enough if there were no limit.
+    pub(super) free_seconds: f64,
+    /// The limit that it was searched for under.
+    pub(super) limit_bytes: u64,
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
     pub(super) hideable_seconds: f64,
@@ -126,6 +130,8 @@ pub(super) struct Task<'t> {
     pub(super) lives: &'t Lives,
     pub(super) exposure: Exposure,
     pub(super) may_recompute: bool,
+    /// What it takes to copy state from the host, and meanwhile other state back.
+    pub(super) host_seconds_per_byte: f64,
     /// Costs are counted in these steps.
     pub(super) unit: f64,
 }
@@ -161,13 +167,78 @@ pub(super) fn label(
 ) -> Option<Labelled> {
     let quick = Building::new(task, moves, false).search(limit_bytes, 0, Trail::default(), effort)?;
     if quick.peak_bytes <= limit_bytes {
-        return Some(quick);
+        return Some(Labelled { limit_bytes, ..quick });
     }
     let trail = match before.map(|before| &before.trail) {
         Some(trail) if !trail.times.is_empty() => trail.clone(),
         _ => Trail { times: vec![quick.peak_step], ..Trail::default() },
     };
-    Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)
+    let bound = Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)?;
+    Some(Labelled { free_seconds: quick.seconds, limit_bytes, ..bound })
+}
+
+/// What memory costs where it is not limited, in seconds for a byte.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Worth {
+    /// Of what is there all the time.
+    pub(super) always: f64,
+    /// Of what the forward pass keeps for the backward pass.
+    pub(super) kept: f64,
+}
+
+/// The cheapest labels where memory costs so much, for each of several worths, the least first, and what moving values
+/// takes of every flow and in all trips.
+pub(super) fn label_for(task: &Task<'_>, moves: &mut Prices<'_>, worths: &[Worth]) -> Vec<(Labelled, Vec<f64>)> {
+    let mut building = Building::new(task, moves, task.may_recompute);
+    let free = building.problem(None);
+    let bytes = building.lasting_bytes(&free);
+    let mut found = Vec::new();
+    let mut trail = Trail::default();
+    for worth in worths {
+        let mut problem = free.clone();
+        for (node, bytes) in problem.nodes.iter_mut().zip(&bytes) {
+            for (alternative, (always, kept)) in node.alternatives.iter_mut().zip(bytes) {
+                let seconds = worth.always * *always as f64 + worth.kept * *kept as f64;
+                alternative.cost = added(alternative.cost, scaled(seconds, task.unit));
+            }
+        }
+        let options = Options { limit: Limit::Work(Effort::Little.work()), threads: 1, seed: 0, start: trail.start() };
+        let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { continue };
+        trail.follow(&solution);
+        let mut labelled = building.read(&solution, true);
+        building.tell_moves(&mut labelled);
+        labelled.trail = trail.clone();
+        let seconds = flow_seconds(task, building.moves, &labelled);
+        found.push((labelled, seconds));
+    }
+    found
+}
+
+fn flow_seconds(task: &Task<'_>, moves: &mut Prices<'_>, labelled: &Labelled) -> Vec<f64> {
+    let flows = task.graph.flows.iter().zip(&labelled.copies);
+    flows.map(|(flow, copy)| seconds_of_flow(task, moves, labelled, flow, *copy)).collect()
+}
+
+fn seconds_of_flow(
+    task: &Task<'_>,
+    moves: &mut Prices<'_>,
+    labelled: &Labelled,
+    flow: &Flow,
+    copy: Option<Place>,
+) -> f64 {
+    let Task { choices, parts, .. } = task;
+    let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
+    let ty = parts.tile(flow.value);
+    let moves = moves.of(flow.kind);
+    let made = flow.origin.place(chosen(flow.origin.class()));
+    let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
+    let middle = copy.unwrap_or(from);
+    let mut seconds = moves.seconds(&ty, from, middle);
+    for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
+        let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };
+        seconds += times * moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
+    }
+    seconds * (flow.count * flow.times) as f64
 }
 
 /// What each class could do instead of what was chosen for it, under a limit.
@@ -233,7 +304,9 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let choice = &self.task.choices[class][label.choice];
         let count = self.task.classes.members[class].len() as f64;
         let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
-        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds);
+        let held_bytes = self.task.lives.held_bytes(&self.task.parts, class, choice);
+        let held_seconds = held_bytes as f64 * self.task.host_seconds_per_byte;
+        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds) + held_seconds;
         Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 
@@ -295,6 +368,24 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         }
     }
 
+    /// For every alternative of every node, the bytes that are there all the time, and those that are kept for the
+    /// backward pass.
+    fn lasting_bytes(&self, problem: &Problem) -> Vec<Vec<(u64, u64)>> {
+        let Task { parts, lives, choices, .. } = self.task;
+        let of_label = |class: usize, label: &Label| {
+            let bytes = lives.at(parts, class, &choices[class][label.choice], label.mode, &[0, lives.middle]);
+            (bytes[0], bytes[1].saturating_sub(bytes[0]))
+        };
+        let classes = self.labels.iter().enumerate();
+        let mut bytes: Vec<Vec<(u64, u64)>> =
+            classes.map(|(class, labels)| labels.iter().map(|label| of_label(class, label)).collect()).collect();
+        bytes.resize(problem.nodes.len(), Vec::new());
+        for copy in self.copies.iter().flatten() {
+            bytes[copy.node] = copy.bytes.iter().map(|&bytes| (bytes, 0)).collect();
+        }
+        bytes
+    }
+
     fn read(&self, solution: &Solution, is_bound: bool) -> Labelled {
         let Task { parts, lives, choices, .. } = self.task;
         let chosen = |(class, labels): (usize, &Vec<Label>)| labels[solution.assignment[class] as usize];
@@ -325,6 +416,8 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
+            free_seconds: solution.evaluation.cost as f64 * self.task.unit,
+            limit_bytes: 0,
             waiting_seconds: 0.0,
             hideable_seconds: 0.0,
             exposure: self.task.exposure,
@@ -334,22 +427,12 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
 
     /// Adds up what moving values takes.
     fn tell_moves(&mut self, labelled: &mut Labelled) {
-        let Task { choices, classes, parts, graph, .. } = self.task;
+        let Task { choices, classes, graph, .. } = self.task;
         let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
         let inner = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).inner_seconds;
         labelled.waiting_seconds = classes.members.iter().enumerate().map(inner).sum();
         for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
-            let ty = parts.tile(flow.value);
-            let moves = self.moves.of(flow.kind);
-            let made = flow.origin.place(chosen(flow.origin.class()));
-            let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
-            let middle = copy.unwrap_or(from);
-            let mut seconds = moves.seconds(&ty, from, middle);
-            for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
-                let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };
-                seconds += times * moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
-            }
-            seconds *= (flow.count * flow.times) as f64;
+            let seconds = seconds_of_flow(self.task, self.moves, labelled, flow, *copy);
             match flow.kind {
                 Kind::Gradient | Kind::Weight if !flow.is_outside => labelled.hideable_seconds += seconds,
                 Kind::Activation | Kind::Gradient | Kind::Weight => labelled.waiting_seconds += seconds,

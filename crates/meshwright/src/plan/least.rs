@@ -17,6 +17,7 @@ pub(super) const UNLIMITED: u64 = u64::MAX >> 8;
 /// The frames that take least, as far as the labelling knows: one with a single microbatch, which has no sums to keep,
 /// and one with as many as there can be, which are the smallest. Where the labelling is wrong about what microbatches
 /// keep for each other, it is so about one of them only.
+/// State lies on the host where it can.
 pub(super) fn least<'g>(space: &Space<'g>) -> Vec<Candidate<'g>> {
     let mut times: Vec<usize> = space.counts.len().checked_sub(1).into_iter().flat_map(|last| [0, last]).collect();
     times.dedup();
@@ -28,6 +29,8 @@ fn least_at<'g>(space: &Space<'g>, time: usize) -> Option<Candidate<'g>> {
     let mut best = None;
     let mut most_bytes = UNLIMITED;
     for sketched in (0..space.meshes.len()).flat_map(|mesh| space.sketches(mesh, time)) {
+        let held = space.may_hold().then(|| sketched.held());
+        let sketched = held.as_ref().unwrap_or(sketched);
         if let Some(labelled) = shrink(sketched, most_bytes) {
             let least_bytes = labelled.peak_bytes;
             most_bytes = (least_bytes as f64 * CLOSE) as u64;

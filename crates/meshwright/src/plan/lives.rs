@@ -6,6 +6,7 @@ use super::bundle::{Bundle, Bundles, source};
 use super::choices::Choice;
 use super::graph::{Graph, Origin};
 use super::parts::Parts;
+use super::recipe::is_state;
 use super::sketch::Ground;
 use super::time::Time;
 use crate::program::{Id, OpId, Phase, Program, ValueId};
@@ -31,6 +32,10 @@ pub(super) struct Lives {
     pub(super) steps: usize,
     /// When the loop over microbatches has ended.
     pub(super) loop_end: usize,
+    /// Of every class, what it decides about that lies on the host.
+    held: Vec<Vec<What>>,
+    /// When the backward pass begins.
+    pub(super) middle: usize,
 }
 
 /// The values of one bundle.
@@ -88,12 +93,15 @@ enum What {
 }
 
 impl Lives {
-    pub(super) fn new(ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) -> Lives {
+    /// Perhaps state lies on the host.
+    pub(super) fn new(ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph, is_held: bool) -> Lives {
         let Ground { program, bundles, buffers, .. } = ground;
         let layer_late = vec![usize::MAX; bundles.list.len()];
         let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
         let last_looped = bundles.list.iter().rfind(|bundle| is_looped(bundle)).and_then(|bundle| bundle.ops.last());
         let loop_end = last_looped.map_or(0, |&op| buffers.end(op));
+        let first_late = bundles.list.iter().find(|bundle| bundle.phase == Phase::Backward);
+        let middle = first_late.map_or(0, |bundle| buffers.start(bundle.ops[0]));
         let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
@@ -118,14 +126,15 @@ impl Lives {
                 (true, false) => vec![Mode::Kept, Mode::Again],
             });
         }
-        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end };
-        lives.add_arguments(ground, classes, graph);
+        let held = vec![Vec::new(); classes.members.len()];
+        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end, middle, held };
+        lives.add_arguments(ground, classes, graph, is_held);
         lives.add_sums(ground, time, classes, graph);
         lives
     }
 
     /// Arguments are there all the time, in the place of their next values.
-    fn add_arguments(&mut self, ground: &Ground<'_>, classes: &Classes, graph: &Graph) {
+    fn add_arguments(&mut self, ground: &Ground<'_>, classes: &Classes, graph: &Graph, is_held: bool) {
         let Ground { program, bundles, base, .. } = ground;
         let steps = self.steps;
         let mut member_of = vec![0; bundles.list.len()];
@@ -139,6 +148,10 @@ impl Lives {
                 Some(Origin::Read { class, op, operand }) => (What::Operand { op, operand, value: argument }, class),
                 Some(Origin::Made { .. }) | None => continue,
             };
+            if is_held && is_state(&base.anatomy, index) {
+                self.held[class].push(what);
+                continue;
+            }
             let bundle = next.and_then(|next| bundles.maker(program, next));
             let member = bundle.filter(|&bundle| classes.of[bundle] == class).map_or(0, |bundle| member_of[bundle]);
             self.classes[class][member].always.push(Stay { what, start: 0, end: steps });
@@ -184,6 +197,11 @@ impl Lives {
         }
     }
 
+    /// The bytes that a class under a choice has on the host.
+    pub(super) fn held_bytes(&self, parts: &Parts<'_>, class: usize, choice: &Choice) -> u64 {
+        self.held[class].iter().map(|what| what.bytes(parts, choice)).sum()
+    }
+
     /// The bytes of a class under a choice and mode at some times.
     pub(super) fn at(&self, parts: &Parts<'_>, class: usize, choice: &Choice, mode: Mode, times: &[usize]) -> Vec<u64> {
         let mut bytes = vec![0; times.len()];
@@ -199,7 +217,8 @@ impl Lives {
 }
 
 impl Life {
-    fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
+    /// Tells the bytes of every value, and from when until when they are there.
+    pub(super) fn each(&self, parts: &Parts<'_>, choice: &Choice, mode: Mode, add: &mut dyn FnMut(u64, usize, usize)) {
         for stay in &self.always {
             add(stay.what.bytes(parts, choice), stay.start, stay.end);
         }

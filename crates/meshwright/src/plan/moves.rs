@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -109,17 +110,45 @@ impl Place {
     }
 }
 
+/// What it takes to bring a value of a type from a place to every other.
+type Known = FxHashMap<(Type, Place), FxHashMap<Place, f64>>;
+
+/// Prices on a mesh that somebody has found, for whoever asks next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared(Arc<Mutex<Known>>);
+
+/// The same of moves alone, and of those that engines move many at a time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedPrices {
+    pub(super) alone: Shared,
+    pub(super) combined: Shared,
+}
+
 /// Prices of all reshards, found as they are asked for.
 pub(super) struct Moves<'a> {
     mesh: &'a Mesh,
     axes: &'a Axes,
     price: Price<'a>,
-    known: FxHashMap<(Type, Place), FxHashMap<Place, f64>>,
+    known: Known,
+    shared: &'a Shared,
+}
+
+impl Drop for Moves<'_> {
+    /// Leaves what is known to whoever comes next.
+    fn drop(&mut self) {
+        if let Ok(mut shared) = self.shared.0.lock()
+            && shared.len() < self.known.len()
+        {
+            *shared = std::mem::take(&mut self.known);
+        }
+    }
 }
 
 impl<'a> Moves<'a> {
-    pub(super) fn new(mesh: &'a Mesh, axes: &'a Axes, price: Price<'a>) -> Moves<'a> {
-        Moves { mesh, axes, price, known: FxHashMap::default() }
+    /// Takes along what others know, whom this leaves with nothing meanwhile: they find the same again.
+    pub(super) fn new(mesh: &'a Mesh, axes: &'a Axes, price: Price<'a>, shared: &'a Shared) -> Moves<'a> {
+        let known = shared.0.lock().map(|mut shared| std::mem::take(&mut *shared)).unwrap_or_default();
+        Moves { mesh, axes, price, known, shared }
     }
 
     /// Seconds to bring a value of the (global) type from one place to another; infinite where there is no way.

@@ -54,6 +54,8 @@ impl Chosen<'_> {
             ops,
             again: self.again(program, buffers),
             splits: Vec::new(),
+            held: Vec::new(),
+            staging: None,
         }
     }
 

@@ -8,6 +8,7 @@ use super::bundle::source;
 use super::frames::batch;
 use super::time::MICROBATCHES;
 use crate::lower::{LocalProgram, Price, explain, lower_layout, measure};
+use crate::pipeline::{Pipelined, Staging, staged};
 use crate::program::{
     Anatomy, ArgumentClass, Group, Id, Op, OpId, Phase, Program, Recomputation, Type, ValueId, recompute,
 };
@@ -31,6 +32,11 @@ pub struct Recipe {
     pub again: Vec<Again>,
     /// What runs in slices.
     pub splits: Vec<Split>,
+    /// The arguments that lie in the memory of the host, by number, in order: state that is copied to the device for
+    /// its update, and back.
+    pub held: Vec<usize>,
+    /// How the model is cut into stages, where it is. The mesh is then that of one stage.
+    pub staging: Option<Staging>,
 }
 
 /// How an op runs.
@@ -82,10 +88,36 @@ impl Recipe {
         let mesh = self.check(base.program, &base.anatomy)?;
         let rewritten = self.rewrite(base);
         let layout = self.lay_out(base, rewritten.as_ref(), mesh)?;
-        let (_, local) = lower_layout(&layout, price)?;
+        let (_, mut local) = lower_layout(&layout, price)?;
+        self.hold(&layout.anatomy, &mut local);
         let classes = layout.anatomy.classes.clone();
         drop(layout);
         Ok(Lowered { local, classes, rewritten })
+    }
+
+    /// What every stage runs, of a recipe that cuts the model into stages.
+    pub fn pipeline(&self, program: &Program, price: Price<'_>) -> Result<Pipelined, String> {
+        let mut pipelined = self.pipeline_on(&Layout::new(program, Mesh::default()), price)?;
+        let measures = pipelined.pipeline.measures();
+        pipelined.feedback = vec![Feedback { tactic: "plan".to_owned(), measures, notes: Vec::new() }];
+        Ok(pipelined)
+    }
+
+    /// The same for a program that lies on no mesh yet, without what it costs.
+    pub(super) fn pipeline_on(&self, base: &Layout<'_>, price: Price<'_>) -> Result<Pipelined, String> {
+        let Some(staging) = &self.staging else { return Err("there are no stages".to_owned()) };
+        let mesh = self.check(base.program, &base.anatomy)?;
+        let rewritten = self.rewrite(base);
+        let layout = self.lay_out(base, rewritten.as_ref(), mesh)?;
+        let starts = match &rewritten {
+            Some(rewritten) => staging.starts.iter().map(|&start| rewritten.first(start)).collect::<Result<_, _>>()?,
+            None => staging.starts.clone(),
+        };
+        let (pipeline, modules) = staged(&layout, &Staging { starts, ..staging.clone() }, price)?;
+        let anatomy = Arc::clone(&layout.anatomy);
+        drop(layout);
+        let program = rewritten.map_or_else(|| base.program.clone(), |rewritten| rewritten.program);
+        Ok(Pipelined { program, anatomy, pipeline, modules, feedback: Vec::new(), conflicts: Vec::new() })
     }
 
     /// The same as what tactics come to, with the reasons of all reshards.
@@ -94,7 +126,8 @@ impl Recipe {
         let mesh = self.check(program, &base.anatomy)?;
         let rewritten = self.rewrite(&base);
         let layout = self.lay_out(&base, rewritten.as_ref(), mesh)?;
-        let (decided, local) = lower_layout(&layout, price)?;
+        let (decided, mut local) = lower_layout(&layout, price)?;
+        self.hold(&layout.anatomy, &mut local);
         let explanations = explain(&decided, &local, &["plan"]);
         let anatomy = Arc::clone(&layout.anatomy);
         drop((decided, layout));
@@ -102,6 +135,14 @@ impl Recipe {
             vec![Feedback { tactic: "plan".to_owned(), measures: measure(&local.program), notes: Vec::new() }];
         let program = rewritten.map_or_else(|| program.clone(), |rewritten| rewritten.program);
         Ok(Partitioned { program, anatomy, local, feedback, conflicts: Vec::new(), explanations })
+    }
+
+    /// Leaves some of the state on the host.
+    fn hold(&self, anatomy: &Anatomy, local: &mut LocalProgram) {
+        if !self.held.is_empty() {
+            let pairs = self.held.iter().filter_map(|&argument| Some((argument, anatomy.next[argument]?)));
+            local.program = local.program.held_on_host(&pairs.collect::<Vec<_>>());
+        }
     }
 
     /// The mesh with the axes in time: of microbatches, where there are any, and of slices.
@@ -201,6 +242,9 @@ impl Recipe {
 
     /// What is wrong with a recipe for a program, before anything is done with it. Gives the mesh with all axes.
     fn check(&self, program: &Program, anatomy: &Anatomy) -> Result<Mesh, String> {
+        if self.staging.is_some() && !self.splits.is_empty() {
+            return Err("stages and slices cannot be had at once".to_owned());
+        }
         if let Some(axis) = self.mesh.axes.iter().find(|axis| axis.temporal) {
             return Err(format!("axis `{}` is in time, devices lie along none of those", axis.name));
         }
@@ -228,6 +272,7 @@ impl Recipe {
         }
         self.check_again(program, anatomy, is_there)?;
         self.check_splits(is_there)?;
+        self.check_held(anatomy)?;
         self.full_mesh()
     }
 
@@ -238,6 +283,18 @@ impl Recipe {
         let batch = batch(program, &anatomy.classes);
         if self.microbatches == 0 || !batch.is_multiple_of(self.microbatches) {
             return Err(format!("a batch of {batch} is not cut into {} microbatches", self.microbatches));
+        }
+        Ok(())
+    }
+
+    fn check_held(&self, anatomy: &Anatomy) -> Result<(), String> {
+        for (index, &argument) in self.held.iter().enumerate() {
+            if !is_state(anatomy, argument) {
+                return Err(format!("argument {argument} is no state with a next value, which alone lies on the host"));
+            }
+            if index > 0 && self.held[index - 1] >= argument {
+                return Err(format!("argument {argument} lies on the host twice, or is told out of order"));
+            }
         }
         Ok(())
     }
@@ -331,6 +388,15 @@ pub(super) struct Rewritten {
     pub(super) origins: Vec<Option<OpId>>,
 }
 
+impl Rewritten {
+    /// The op of the forward pass that an op is now.
+    fn first(&self, op: OpId) -> Result<OpId, String> {
+        let is_it = |&&now: &&OpId| self.origins[now.index()] == Some(op);
+        let first = self.program.body().ops.iter().find(is_it);
+        first.copied().ok_or_else(|| format!("{op}, which begins a stage, is not there once something is made again"))
+    }
+}
+
 impl OpRecipe {
     fn check(&self, program: &Program, mesh: &Mesh) -> Result<(), String> {
         let (op, results) = (self.op, &program.ops[self.op].results);
@@ -372,6 +438,11 @@ impl OpRecipe {
         let (name, cut) = (factor_name(factor), mesh.describe(&wanted.factors[factor]));
         Err(format!("factor `{name}` of {} {reason}: `{cut}`; its rule is `{rule}`", self.op))
     }
+}
+
+/// Whether an argument is state besides parameters that every step makes anew.
+pub(super) fn is_state(anatomy: &Anatomy, argument: usize) -> bool {
+    anatomy.classes.get(argument) == Some(&ArgumentClass::State) && anatomy.next[argument].is_some()
 }
 
 /// Why a value cannot lie so.

@@ -13,15 +13,16 @@ use super::label::{Effort, Exposure, Labelled};
 use super::least::{UNLIMITED, least};
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
+use super::short::{hold, settle, slice, split_layers};
 use super::sketch::{Frame, Ground, Outcome, Sketch};
-use super::space::{FIRST_EXPOSURE, Space};
+use super::space::Space;
 use super::work::Worker;
 use crate::cluster::Cluster;
-use crate::lower::{LocalProgram, Movement};
+use crate::lower::{LocalProgram, Measures, Movement, measure};
+use crate::pipeline::Pipeline;
 use crate::program::{ArgumentClass, Program};
 use crate::shard::{Layout, Mesh};
-use crate::simulate::{Engine, Runner, Timeline, movement_seconds};
-use crate::tactics::Freedom;
+use crate::simulate::{Engine, Prepared, Runner, Timeline, movement_seconds};
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,7 @@ pub struct Plan {
     pub microbatches: usize,
     /// Everything that was decided, from which the local program follows.
     pub recipe: Recipe,
-    pub local: LocalProgram,
+    pub runs: Runs,
     /// What the arguments are for.
     pub classes: Vec<ArgumentClass>,
     pub timeline: Timeline,
@@ -62,6 +63,59 @@ pub struct Plan {
     pub alternatives: Vec<Considered>,
     /// Of what fits, what no other beats in both time and memory, the fastest first.
     pub pareto: Vec<Considered>,
+}
+
+impl Plan {
+    /// What lies on the host for each device.
+    pub fn held_bytes(&self) -> u64 {
+        let Some(local) = self.runs.one() else { return 0 };
+        let program = &local.program;
+        let bytes = |&argument: &usize| program.ty(program.body().arguments[argument]).bytes() as u64;
+        self.recipe.held.iter().map(bytes).sum()
+    }
+}
+
+/// What devices run.
+#[derive(Clone, Debug)]
+pub enum Runs {
+    /// All the same.
+    One(Box<LocalProgram>),
+    /// Those of each stage the same. Of every chunk, the modules of its forward pass.
+    Stages { pipeline: Box<Pipeline>, modules: Vec<String> },
+}
+
+impl Runs {
+    /// What can be simulated.
+    pub fn prepared(&self, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
+        match self {
+            Runs::One(local) => Prepared::whole((**local).clone(), classes, engine),
+            Runs::Stages { pipeline, .. } => Prepared::new((**pipeline).clone(), classes, engine),
+        }
+    }
+
+    /// What it costs, at a first estimate.
+    pub fn measures(&self) -> Measures {
+        match self {
+            Runs::One(local) => measure(&local.program),
+            Runs::Stages { pipeline, .. } => pipeline.measures(),
+        }
+    }
+
+    /// The program that all devices run, where it is one.
+    pub fn one(&self) -> Option<&LocalProgram> {
+        match self {
+            Runs::One(local) => Some(local),
+            Runs::Stages { .. } => None,
+        }
+    }
+
+    /// Of every chunk, the modules of its forward pass; none where there are no stages.
+    pub fn modules(&self) -> &[String] {
+        match self {
+            Runs::One(_) => &[],
+            Runs::Stages { modules, .. } => modules,
+        }
+    }
 }
 
 /// Why there is no plan.
@@ -86,11 +140,13 @@ pub struct TooLarge {
 }
 
 /// Seconds are told apart that differ by as much.
-const NANOSECOND: f64 = 1e-9;
-/// So many frames are lowered and simulated at once.
-const MOST_SIMULATED: usize = 4;
+pub(super) const NANOSECOND: f64 = 1e-9;
+/// So many frames are lowered and simulated, unless none of them fits.
+pub(super) const MOST_SIMULATED: usize = 4;
+/// So many at once: what comes of them tells which others are worth it.
+pub(super) const AT_ONCE: usize = 2;
 /// What is known to be as close to the best is not labelled with more effort.
-const MOST_GAP: f64 = 5e-3;
+pub(super) const MOST_GAP: f64 = 5e-3;
 /// So many frames are labelled with more effort before any is simulated.
 const MOST_DEEPENED: usize = 6;
 /// So often is a frame labelled and simulated with what was told before.
@@ -100,11 +156,11 @@ const MOST_WORSE: f64 = 1.06;
 /// The same where memory is short, so that labellings are further from what they come to.
 const MOST_WORSE_BOUND: f64 = 1.15;
 /// The same for labellings of frames that have been simulated, which know more.
-const MOST_WORSE_AGAIN: f64 = 1.03;
-/// Slices are tried where more memory could save more than this share of the time.
-const LEAST_GAIN: f64 = 0.03;
-/// Into how many runs layers alike are split where memory is short.
-const RUNS: usize = 4;
+pub(super) const MOST_WORSE_AGAIN: f64 = 1.03;
+/// The same for what labellings promise by what they differ in from a simulation.
+const MOST_WORSE_PROMISED: f64 = 1.015;
+/// What should be faster than what was simulated by less than this share is not worth another simulation.
+pub(super) const LEAST_FASTER: f64 = 1e-3;
 
 /// The fastest plan found that fits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
@@ -130,7 +186,7 @@ pub(super) struct Searched<'g> {
     pub(super) found: Vec<(Arc<Sketch<'g>>, Outcome)>,
     lower_bound_seconds: f64,
     /// The first reason for which something could not be lowered.
-    first_error: Option<String>,
+    pub(super) first_error: Option<String>,
 }
 
 impl Default for Searched<'_> {
@@ -146,24 +202,32 @@ impl<'r> Request<'r> {
         let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
         let combined = move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement);
         let worker = Some(Worker { device: runner.device, engine });
-        let costs =
-            Costs { worker, price: &price, combined: &combined, unit: NANOSECOND, memory_model: engine.memory_model };
+        // A byte is far less than the clock tells, so that many are asked for.
+        let host_seconds_per_byte = runner.host_copy_seconds(1 << 30) / f64::from(1 << 30);
+        let costs = Costs {
+            worker,
+            price: &price,
+            combined: &combined,
+            host_seconds_per_byte,
+            unit: NANOSECOND,
+            memory_model: engine.memory_model,
+        };
         let base = Layout::new(self.program, Mesh::default());
         let ground = Ground::new(base, costs, self.told).map_err(Refusal::Unplannable)?;
         let space = Space::new(self, &ground)?;
         Ok(act(&space))
     }
 
-    fn runner(&self) -> Runner<'r> {
-        Runner { cluster: self.cluster, device: self.cluster.device(0), engine: self.engine }
+    pub(super) fn runner(&self) -> Runner<'r> {
+        Runner { cluster: self.cluster, device: self.cluster.slowest_device(), engine: self.engine }
     }
 
-    fn fits(&self, outcome: &Outcome) -> bool {
+    pub(super) fn fits(&self, outcome: &Outcome) -> bool {
         outcome.peak_bytes <= self.limit_bytes
     }
 
     /// The limit without what the engine takes besides the program.
-    fn own_limit_bytes(&self) -> u64 {
+    pub(super) fn own_limit_bytes(&self) -> u64 {
         let limit = self.limit_bytes.saturating_sub(self.engine.reserved_bytes as u64) as f64;
         (limit / (1.0 + self.engine.fragmentation)) as u64
     }
@@ -182,6 +246,9 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
         let most_seconds = best.seconds() * if is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
         simulate_ranked(request, by_kind(ranked), most_seconds, &mut searched);
     }
+    if searched.best(request).is_none() {
+        hold(request, space, &mut searched);
+    }
     if otherwise == Otherwise::FindLeast && searched.best(request).is_none() {
         // The labelling may be wrong about what fits. What was found before does not, and is forgotten, so that the
         // least does not depend on the limit.
@@ -196,6 +263,10 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
     }
     split_layers(request, space, &mut searched);
     slice(request, space, &mut searched);
+    if searched.best(request).is_some_and(|(sketch, _)| !sketch.frame.is_held) {
+        hold(request, space, &mut searched);
+    }
+    settle(request, &mut searched);
     searched
 }
 
@@ -213,62 +284,16 @@ pub(super) fn smallest<'g>(request: &Request<'_>, space: &Space<'g>) -> Searched
 
 impl<'g> Searched<'g> {
     /// Notes that no plan takes less than products of candidates do.
-    fn bound(&mut self, candidates: &[Candidate<'_>]) {
+    pub(super) fn bound(&mut self, candidates: &[Candidate<'_>]) {
         let bounds = candidates.iter().map(|candidate| candidate.sketch.least_seconds());
         self.lower_bound_seconds = bounds.fold(self.lower_bound_seconds, f64::min);
     }
 
     /// The fastest of what fits.
-    fn best(&self, request: &Request<'_>) -> Option<&(Arc<Sketch<'g>>, Outcome)> {
+    pub(super) fn best(&self, request: &Request<'_>) -> Option<&(Arc<Sketch<'g>>, Outcome)> {
         let fitting = self.found.iter().filter(|(_, outcome)| request.fits(outcome));
         fitting.min_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds))
     }
-}
-
-/// Where memory was short, layers of the best frame may do different things.
-fn split_layers<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
-    let Some((sketch, outcome)) = searched.best(request).filter(|(_, outcome)| outcome.labelled.is_bound) else {
-        return;
-    };
-    let limit_bytes = outcome.limit_bytes(request);
-    let (exposure, seconds) = (exposed(outcome), outcome.timeline.step_seconds);
-    match space.split(&sketch.frame, RUNS) {
-        Ok(sketch) => {
-            let labelled = sketch.label(limit_bytes, exposure, None, Effort::Much);
-            let candidate = labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled));
-            refine(request, candidate.into_iter().collect(), seconds, searched);
-        }
-        Err(reason) => _ = searched.first_error.get_or_insert(reason),
-    }
-}
-
-/// Where memory was short, what takes most at a time may run in slices: on the mesh of the best, or where nothing fits of
-/// the smallest, with as many microbatches or fewer. Slices save memory and nothing else, so that they are not tried
-/// where all the memory of the world would hardly help.
-fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
-    if request.told.is_some_and(|told| !told.auto.may(Freedom::Split)) {
-        return;
-    }
-    let smallest = || searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes);
-    let best = searched.best(request);
-    let seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
-    let labelled_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.labelled.seconds);
-    if labelled_seconds <= space.free_seconds() * (1.0 + LEAST_GAIN) {
-        return;
-    }
-    let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
-    let Some((sketch, outcome)) = start else { return };
-    let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
-    let itself =
-        Candidate::labelled(space.sliced(sketch), outcome.labelled.peak_bytes + room_bytes, outcome.labelled.clone());
-    let limit_bytes = request.own_limit_bytes();
-    let fewer = in_parallel(space.to_slice(&sketch.frame, labelled_seconds), |sketch| {
-        let sketch = space.sliced(&sketch);
-        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
-        Some(Candidate::labelled(sketch, limit_bytes, labelled))
-    });
-    let fewer = fewer.into_iter().flatten().filter(|candidate| candidate.seconds() <= seconds * MOST_WORSE_AGAIN);
-    refine(request, fewer.chain([itself]).collect(), seconds, searched);
 }
 
 /// Drops meshes that are no better than one of fewer axes: they do the same by more names.
@@ -312,12 +337,19 @@ fn simulate_ranked<'g>(
     searched: &mut Searched<'g>,
 ) {
     let mut rest = ranked;
-    while !rest.is_empty() && searched.best(request).is_none() {
-        let near = rest.iter().take_while(|ranked| ranked.seconds() <= most_seconds).count();
-        let count = if near > 0 { near } else { rest.len() };
-        let later = rest.split_off(count.min(MOST_SIMULATED));
+    let mut count = 0;
+    while !rest.is_empty() {
+        let best = searched.best(request).map(|(_, outcome)| outcome);
+        if let Some(outcome) = best {
+            let worse = if outcome.labelled.is_bound { MOST_WORSE } else { MOST_WORSE_AGAIN };
+            let most_seconds = most_seconds.min(outcome.timeline.step_seconds * worse);
+            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= most_seconds);
+        }
+        let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
+        let later = rest.split_off(AT_ONCE.min(rest.len()));
         let next = std::mem::replace(&mut rest, later);
-        refine(request, next, f64::INFINITY, searched);
+        count += next.len();
+        refine(request, next, best, searched);
     }
 }
 
@@ -340,7 +372,7 @@ pub(super) fn choose(request: &Request<'_>, searched: Searched<'_>) -> Result<Pl
         mesh: local.mesh.clone(),
         microbatches,
         recipe,
-        local,
+        runs: Runs::One(Box::new(local)),
         classes,
         timeline,
         peak_bytes,
@@ -368,17 +400,19 @@ pub(super) fn refusal(request: &Request<'_>, searched: Searched<'_>) -> Refusal 
 
 impl Outcome {
     /// The limit for labels with which what comes of them just fits, which it does already.
-    fn limit_bytes(&self, request: &Request<'_>) -> u64 {
+    pub(super) fn limit_bytes(&self, request: &Request<'_>) -> u64 {
         self.labelled.peak_bytes + (request.limit_bytes - self.peak_bytes)
     }
 }
 
 /// A frame that is labelled and simulated again and again.
 pub(super) struct Candidate<'g> {
-    sketch: Arc<Sketch<'g>>,
+    pub(super) sketch: Arc<Sketch<'g>>,
     limit_bytes: u64,
     /// What is to be simulated next.
-    next: Option<Labelled>,
+    pub(super) next: Option<Labelled>,
+    /// Whether nothing was made yet of what the last simulation told.
+    is_simulated: bool,
     outcomes: Vec<Outcome>,
     /// Why the last labelling could not be lowered.
     error: Option<String>,
@@ -386,17 +420,16 @@ pub(super) struct Candidate<'g> {
 
 impl<'g> Candidate<'g> {
     pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
-        Candidate { sketch, limit_bytes, next: Some(labelled), outcomes: Vec::new(), error: None }
+        Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
     }
 
     /// What the labelling to be simulated next should take.
-    fn seconds(&self) -> f64 {
+    pub(super) fn seconds(&self) -> f64 {
         self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
     }
 
-    /// Simulates the next labelling, and makes another with what that told: how much memory in truth asks for, and
-    /// how much of what is moved is hidden.
-    fn proceed(mut self, request: &Request<'_>) -> Candidate<'g> {
+    /// Simulates the next labelling, which tells how much memory it needs in truth.
+    fn simulate(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
         let labelled_peak = labelled.peak_bytes;
         let outcome = match self.sketch.realize(labelled, request.runner()) {
@@ -412,24 +445,37 @@ impl<'g> Candidate<'g> {
             // Where less is needed than the labelling believes, it may have more.
             self.limit_bytes = self.limit_bytes.max(labelled_peak.saturating_add(limit - peak));
         }
-        let exposure = exposed(&outcome);
         self.outcomes.push(outcome);
-        if self.outcomes.len() < MOST_ROUNDS {
-            let before = self.outcomes.last().map(|outcome| &outcome.labelled);
-            let next = self.sketch.label(self.limit_bytes, exposure, before, Effort::Little);
-            let next = next.map(|next| match next.gap() > MOST_GAP {
-                true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
-                false => next,
-            });
-            self.next = next.filter(|next| !self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels));
-        }
+        self.is_simulated = true;
+        self
+    }
+
+    /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
+    /// better than what was found.
+    fn label_again(mut self, request: &Request<'_>, best: f64) -> Candidate<'g> {
+        let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
+        let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
+        let (before, exposure) = (&outcome.labelled, exposed(outcome));
+        let simulated = outcome.timeline.step_seconds;
+        let most = best * MOST_WORSE_PROMISED;
+        let most = if request.fits(outcome) { most.min(simulated * (1.0 - LEAST_FASTER)) } else { most };
+        // What was simulated, had it been labelled with what is known now.
+        let known = before.seconds + (exposure.0 - before.exposure.0) * before.hideable_seconds;
+        let promised = |seconds: f64| simulated + seconds - known;
+        let is_known = |next: &Labelled| self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
+        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little);
+        let next = next.map(|next| match next.gap() > MOST_GAP && promised(next.lower_bound_seconds) <= most {
+            true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
+            false => next,
+        });
+        self.next = next.filter(|next| promised(next.seconds) <= most && !is_known(next));
         self
     }
 }
 
 /// Simulates candidates as often as something could come of it that is faster than what was found, and than so many
 /// seconds.
-fn refine<'g>(
+pub(super) fn refine<'g>(
     request: &Request<'_>,
     mut candidates: Vec<Candidate<'g>>,
     most_seconds: f64,
@@ -437,13 +483,11 @@ fn refine<'g>(
 ) {
     let mut best = most_seconds;
     while candidates.iter().any(|candidate| candidate.next.is_some()) {
-        candidates = in_parallel(candidates, |candidate| candidate.proceed(request));
+        candidates = in_parallel(candidates, |candidate| candidate.simulate(request));
         let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
         let fitting = outcomes.filter(|outcome| request.fits(outcome));
         best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
-        for candidate in &mut candidates {
-            candidate.next.take_if(|next| next.seconds > best * MOST_WORSE_AGAIN);
-        }
+        candidates = in_parallel(candidates, |candidate| candidate.label_again(request, best));
     }
     for candidate in candidates {
         let sketch = &candidate.sketch;
@@ -529,7 +573,7 @@ impl Progress<'_> {
 }
 
 /// What a simulation tells about how much of what could be hidden is not.
-fn exposed(outcome: &Outcome) -> Exposure {
+pub(super) fn exposed(outcome: &Outcome) -> Exposure {
     let Labelled { waiting_seconds, hideable_seconds, .. } = outcome.labelled;
     let exposed = outcome.timeline.stages[0].exposed_seconds - waiting_seconds;
     Exposure((exposed / hideable_seconds.max(1e-9)).clamp(0.05, 1.0))

@@ -1,6 +1,6 @@
 //! One mesh, one number of microbatches: what is decided, lowered and simulated for it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::alike::Classes;
 use super::buffers::Buffers;
@@ -10,12 +10,14 @@ use super::costs::Costs;
 use super::fixed::{Fixed, Told};
 use super::frames::batch;
 use super::graph::Graph;
-use super::label::{Effort, Exposure, Labelled, Prices, Task, all_choices, alternatives, label};
+use super::label::{
+    Effort, Exposure, Label, Labelled, Prices, Task, Worth, all_choices, alternatives, label, label_for,
+};
 use super::lives::Lives;
-use super::moves::{Axes, MOST_DIMS, Moves};
+use super::moves::{Axes, MOST_DIMS, Moves, SharedPrices};
 use super::parts::Parts;
 use super::realize::Chosen;
-use super::recipe::{Lowered, Recipe};
+use super::recipe::{Lowered, Recipe, is_state};
 use super::runner_up::Contest;
 use super::split::Thick;
 use super::time::{MOST_FACTORS, Time};
@@ -46,6 +48,8 @@ pub(super) struct Ground<'g> {
     pub(super) may_recompute: bool,
     /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
     is_only_given: Vec<bool>,
+    /// Prices on meshes, as far as they have been asked for.
+    prices: Mutex<Vec<(Mesh, SharedPrices)>>,
 }
 
 impl<'g> Ground<'g> {
@@ -78,7 +82,18 @@ impl<'g> Ground<'g> {
             told,
             may_recompute,
             is_only_given,
+            prices: Mutex::default(),
         })
+    }
+
+    /// The prices on a mesh that all its sketches share.
+    fn prices(&self, mesh: &Mesh) -> SharedPrices {
+        let Ok(mut prices) = self.prices.lock() else { return SharedPrices::default() };
+        if let Some((_, known)) = prices.iter().find(|(known, _)| known == mesh) {
+            return known.clone();
+        }
+        prices.push((mesh.clone(), SharedPrices::default()));
+        prices[prices.len() - 1].1.clone()
     }
 }
 
@@ -105,6 +120,15 @@ pub(super) struct Frame {
     pub(super) runs: usize,
     /// What takes most at a time runs in slices.
     pub(super) is_sliced: bool,
+    /// State lies on the host.
+    pub(super) is_held: bool,
+}
+
+impl Frame {
+    /// The plainest.
+    pub(super) fn new(mesh: Mesh, microbatches: usize) -> Frame {
+        Frame { mesh, microbatches, is_eager: false, runs: 1, is_sliced: false, is_held: false }
+    }
 }
 
 /// A frame with all that can be decided in it.
@@ -117,6 +141,7 @@ pub(super) struct Sketch<'g> {
     pub(super) graph: Graph,
     pub(super) choices: Arc<Vec<Vec<Choice>>>,
     pub(super) lives: Lives,
+    pub(super) prices: SharedPrices,
 }
 
 /// What was decided, and what comes of it.
@@ -150,9 +175,10 @@ impl<'g> Sketch<'g> {
         };
         let axes = Axes::new(&frame.mesh);
         let graph = Graph::new(base, bundles, &classes, &time, frame.is_eager);
-        let lives = Lives::new(ground, &time, &classes, &graph);
-        let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Arc::default(), lives };
-        let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, costs.price);
+        let lives = Lives::new(ground, &time, &classes, &graph, frame.is_held);
+        let prices = ground.prices(&frame.mesh);
+        let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Arc::default(), lives, prices };
+        let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, costs.price, &sketch.prices.alone);
         let mut layout = base.on(sketch.frame.mesh.clone());
         if let Some(fixed) = &fixed {
             fixed.block(&mut layout);
@@ -168,26 +194,36 @@ impl<'g> Sketch<'g> {
 
     /// The same where what takes most at a time runs in slices, some of them of values.
     pub(super) fn sliced(&self, slices: Option<Arc<Vec<u8>>>) -> Sketch<'g> {
-        let Sketch { ground, frame, axes, time, classes, graph, choices, lives } = self;
+        let Sketch { ground, frame, axes, time, classes, graph, choices, lives, prices } = self;
         let frame = Frame { is_sliced: true, ..frame.clone() };
         let time = slices.map_or_else(|| time.clone(), |slices| time.sliced(slices));
         let (axes, graph, lives) = (axes.clone(), graph.clone(), lives.clone());
-        let (classes, choices) = (classes.clone(), choices.clone());
-        Sketch { ground, frame, axes, time, classes, graph, choices, lives }
+        let (classes, choices, prices) = (classes.clone(), choices.clone(), prices.clone());
+        Sketch { ground, frame, axes, time, classes, graph, choices, lives, prices }
+    }
+
+    /// The same where state lies on the host.
+    pub(super) fn held(&self) -> Sketch<'g> {
+        let Sketch { ground, frame, axes, time, classes, graph, choices, prices, .. } = self;
+        let frame = Frame { is_held: true, ..frame.clone() };
+        let lives = Lives::new(ground, time, classes, graph, true);
+        let (axes, time, graph) = (axes.clone(), time.clone(), graph.clone());
+        let (classes, choices, prices) = (classes.clone(), choices.clone(), prices.clone());
+        Sketch { ground, frame, axes, time, classes, graph, choices, lives, prices }
     }
 
     /// The same where weights are gathered, and gradients reduced, in every trip.
     pub(super) fn made_eager(&self) -> Sketch<'g> {
-        let Sketch { ground, frame, axes, time, classes, choices, .. } = self;
+        let Sketch { ground, frame, axes, time, classes, choices, prices, .. } = self;
         let frame = Frame { is_eager: true, ..frame.clone() };
         let graph = Graph::new(&ground.base, &ground.bundles, classes, time, true);
-        let lives = Lives::new(ground, time, classes, &graph);
+        let lives = Lives::new(ground, time, classes, &graph, frame.is_held);
         let (axes, time) = (axes.clone(), time.clone());
-        let (classes, choices) = (classes.clone(), choices.clone());
-        Sketch { ground, frame, axes, time, classes, graph, choices, lives }
+        let (classes, choices, prices) = (classes.clone(), choices.clone(), prices.clone());
+        Sketch { ground, frame, axes, time, classes, graph, choices, lives, prices }
     }
 
-    fn parts(&self) -> Parts<'_> {
+    pub(super) fn parts(&self) -> Parts<'_> {
         Parts { program: self.ground.program, axes: &self.axes, time: &self.time }
     }
 
@@ -202,6 +238,12 @@ impl<'g> Sketch<'g> {
         self.with_task(exposure, |task, moves| label(task, moves, limit_bytes, before, effort))
     }
 
+    /// The cheapest labels where memory costs so much, for each of several worths, and what moving values takes of
+    /// every flow and in all trips.
+    pub(super) fn label_for(&self, exposure: Exposure, worths: &[Worth]) -> Vec<(Labelled, Vec<f64>)> {
+        self.with_task(exposure, |task, moves| label_for(task, moves, worths))
+    }
+
     /// What each class could do instead of what was chosen for it, under a limit.
     pub(super) fn alternatives(&self, labelled: &Labelled, limit_bytes: u64) -> Vec<Contest> {
         self.with_task(labelled.exposure, |task, moves| alternatives(task, moves, labelled, limit_bytes))
@@ -210,8 +252,8 @@ impl<'g> Sketch<'g> {
     fn with_task<R>(&self, exposure: Exposure, act: impl FnOnce(&Task<'_>, &mut Prices<'_>) -> R) -> R {
         let Costs { price, combined, unit, .. } = self.ground.costs;
         let mut moves = Prices {
-            alone: Moves::new(&self.frame.mesh, &self.axes, price),
-            combined: Moves::new(&self.frame.mesh, &self.axes, combined),
+            alone: Moves::new(&self.frame.mesh, &self.axes, price, &self.prices.alone),
+            combined: Moves::new(&self.frame.mesh, &self.axes, combined, &self.prices.combined),
         };
         let task = Task {
             parts: self.parts(),
@@ -221,6 +263,7 @@ impl<'g> Sketch<'g> {
             lives: &self.lives,
             exposure,
             may_recompute: self.ground.may_recompute,
+            host_seconds_per_byte: self.ground.costs.host_seconds_per_byte,
             unit,
         };
         act(&task, &mut moves)
@@ -237,7 +280,19 @@ impl<'g> Sketch<'g> {
             labelled,
             axes: &self.axes,
         };
-        chosen.recipe(program, buffers, &self.frame)
+        let mut recipe = chosen.recipe(program, buffers, &self.frame);
+        if self.frame.is_held {
+            let anatomy = &self.ground.base.anatomy;
+            recipe.held = (0..program.arguments.len()).filter(|&argument| is_state(anatomy, argument)).collect();
+        }
+        recipe
+    }
+
+    /// What lies on the host for each device.
+    pub(super) fn held_bytes(&self, labelled: &Labelled) -> u64 {
+        let choice = |(class, label): (usize, &Label)| (class, &self.choices[class][label.choice]);
+        let labels = labelled.labels.iter().enumerate().map(choice);
+        labels.map(|(class, choice)| self.lives.held_bytes(&self.parts(), class, choice)).sum()
     }
 
     /// Lowers and simulates what was decided.
@@ -252,11 +307,26 @@ impl<'g> Sketch<'g> {
                 lowered = recipe.lower_on(base, costs.price)?;
             }
         }
-        let Lowered { local, classes, .. } = lowered;
-        let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
-        let timeline = simulate(&prepared, runner.cluster, runner.engine);
-        let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
-        Ok(Outcome { labelled, recipe, local, timeline, peak_bytes, classes })
+        Ok(Outcome::new(labelled, recipe, lowered, runner))
+    }
+
+    /// The same with less state on the host: as much as so many bytes have room for lies on the device.
+    pub(super) fn fill(&self, outcome: &Outcome, room_bytes: u64, runner: Runner<'_>) -> Result<Outcome, String> {
+        let Outcome { labelled, recipe, local, .. } = outcome;
+        let bytes = |argument: usize| local.program.ty(local.program.body().arguments[argument]).bytes() as u64;
+        let mut recipe = recipe.clone();
+        let mut left_bytes = room_bytes;
+        // What is updated first has the least time to be copied.
+        recipe.held.retain(|&argument| match left_bytes.checked_sub(bytes(argument)) {
+            Some(left) => {
+                left_bytes = left;
+                false
+            }
+            None => true,
+        });
+        let Ground { base, costs, .. } = self.ground;
+        let lowered = recipe.lower_on(base, costs.price)?;
+        Ok(Outcome::new(labelled.clone(), recipe, lowered, runner))
     }
 
     /// What products and attention take, each cut in the best way.
@@ -267,5 +337,16 @@ impl<'g> Sketch<'g> {
             if is_heavy && seconds.is_finite() { members.len() as f64 * seconds } else { 0.0 }
         };
         self.classes.members.iter().zip(self.choices.iter()).map(least).sum()
+    }
+}
+
+impl Outcome {
+    /// Simulates what was lowered.
+    fn new(labelled: Labelled, recipe: Recipe, lowered: Lowered, runner: Runner<'_>) -> Outcome {
+        let Lowered { local, classes, .. } = lowered;
+        let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
+        let timeline = simulate(&prepared, runner.cluster, runner.engine);
+        let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
+        Outcome { labelled, recipe, local, timeline, peak_bytes, classes }
     }
 }

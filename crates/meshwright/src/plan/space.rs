@@ -31,12 +31,14 @@ pub(super) struct Sketched<'g> {
     pub(super) sketch: Arc<Sketch<'g>>,
     /// Its labelling where memory has nothing to do with it, before any simulation.
     free: OnceLock<Labelled>,
+    /// What it would take if there were no limit.
+    free_seconds: OnceLock<f64>,
 }
 
 /// What is hidden behind computing before any simulation has told.
 pub(super) const FIRST_EXPOSURE: Exposure = Exposure(0.3);
-/// So many frames are labelled in slices.
-const MOST_SLICED: usize = 4;
+/// So many frames are labelled that would be faster with more memory.
+const MOST_FASTER: usize = 4;
 /// Where by this factor more must be exposed than was thought, it is labelled again.
 const MUCH_MORE: f64 = 1.5;
 
@@ -66,15 +68,20 @@ impl<'g> Space<'g> {
         Ok(Space { ground, meshes, counts, times, cells, slices: OnceLock::new() })
     }
 
+    /// What is known of the program.
+    pub(super) fn ground(&self) -> &'g Ground<'g> {
+        self.ground
+    }
+
     /// A mesh with a number of microbatches, both ways to gather and reduce; none where it cannot be.
     pub(super) fn sketches(&self, mesh: usize, time: usize) -> &[Sketched<'g>] {
         let cell = self.cells[mesh * self.counts.len() + time].get_or_init(|| {
             let (mesh, count) = (self.meshes[mesh].clone(), self.counts[time]);
             let time = self.times[time].get_or_init(|| Time::new(&self.ground.base, count)).clone()?;
-            let frame = Frame { mesh, microbatches: count, is_eager: false, runs: 1, is_sliced: false };
+            let frame = Frame::new(mesh, count);
             let lazy = Sketch::in_time(self.ground, frame, time)?;
             let eager = (count > 1).then(|| lazy.made_eager());
-            let sketched = |sketch| Sketched { sketch: Arc::new(sketch), free: OnceLock::new() };
+            let sketched = |sketch| Sketched::new(Arc::new(sketch));
             Ok([Some(lazy), eager].into_iter().flatten().map(sketched).collect())
         });
         cell.as_deref().unwrap_or_default()
@@ -88,21 +95,38 @@ impl<'g> Space<'g> {
         Arc::new(sketch.sliced(self.slices()))
     }
 
+    /// Whether there is anything to slice.
+    pub(super) fn may_slice(&self) -> bool {
+        self.slices().is_some()
+    }
+
+    /// Whether state may lie on the host.
+    pub(super) fn may_hold(&self) -> bool {
+        let is_allowed = self.ground.told.is_none_or(|told| told.auto.may(Freedom::Offload));
+        is_allowed && self.ground.costs.host_seconds_per_byte > 0.0
+    }
+
+    /// All sketches.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Sketched<'g>> {
+        let cells = (0..self.meshes.len()).flat_map(|mesh| (0..self.counts.len()).map(move |time| (mesh, time)));
+        cells.flat_map(|(mesh, time)| self.sketches(mesh, time))
+    }
+
     /// The sketches of the same mesh with at most as many microbatches that would be faster, were there memory enough:
-    /// the fastest, if there is anything to slice.
-    pub(super) fn to_slice(&self, frame: &Frame, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
+    /// the fastest.
+    pub(super) fn faster(&self, frame: &Frame, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
         let mesh = self.meshes.iter().position(|mesh| *mesh == frame.mesh);
-        let Some(mesh) = mesh.filter(|_| self.slices().is_some()) else { return Vec::new() };
+        let Some(mesh) = mesh else { return Vec::new() };
         let fewer = (0..self.counts.len()).filter(|&time| self.counts[time] <= frame.microbatches);
         let sketched = fewer.flat_map(|time| self.sketches(mesh, time));
         let mut faster: Vec<(f64, &Arc<Sketch<'g>>)> =
             sketched.map(|sketched| (sketched.free_seconds(), &sketched.sketch)).collect();
         faster.retain(|(free, _)| *free < seconds);
         faster.sort_by(|left, right| left.0.total_cmp(&right.0));
-        faster.into_iter().take(MOST_SLICED).map(|(_, sketch)| Arc::clone(sketch)).collect()
+        faster.into_iter().take(MOST_FASTER).map(|(_, sketch)| Arc::clone(sketch)).collect()
     }
 
-    /// What the fastest takes of those that were labelled without a limit.
+    /// What the fastest of those that were labelled would take if there were no limit.
     pub(super) fn free_seconds(&self) -> f64 {
         let sketched = self.cells.iter().filter_map(|cell| cell.get()?.as_deref().ok()).flatten();
         let known = sketched.map(Sketched::free_seconds).filter(|seconds| *seconds > 0.0);
@@ -126,10 +150,19 @@ impl<'g> Space<'g> {
     }
 }
 
-impl Sketched<'_> {
+impl<'g> Sketched<'g> {
+    /// The same where state lies on the host.
+    pub(super) fn held(&self) -> Sketched<'g> {
+        Sketched::new(Arc::new(self.sketch.held()))
+    }
+
+    fn new(sketch: Arc<Sketch<'g>>) -> Sketched<'g> {
+        Sketched { sketch, free: OnceLock::new(), free_seconds: OnceLock::new() }
+    }
+
     /// What it takes without a limit, or nothing where that is not known.
     fn free_seconds(&self) -> f64 {
-        self.free.get().map_or(0.0, |free| free.seconds)
+        self.free_seconds.get().copied().unwrap_or(0.0)
     }
 
     /// The cheapest labels under a limit, as far as can be known before any simulation.
@@ -138,6 +171,7 @@ impl Sketched<'_> {
             return Some(free.clone());
         }
         let first = self.sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        _ = self.free_seconds.set(first.free_seconds);
         // What takes longer than computing cannot be hidden behind it.
         let exposure = first.least_exposure();
         let labelled = match exposure.0 > FIRST_EXPOSURE.0 * MUCH_MORE {

@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 use super::functions::Fused;
 use super::kernels::{Kernel, Kernels, Pass, forward_kernels, kernels, score_bytes};
 use super::memory::{Buffer, Class, Holds, Memory, Step, argument_buffers};
-use crate::program::{Anatomy, Convolution, Definition, Given, Id, Op, OpId, Phase, Program, RegionId, ValueId};
+use crate::program::{
+    Anatomy, Convolution, Definition, Given, Id, MemoryKind, Op, OpId, Phase, Program, RegionId, ValueId,
+};
 
 pub(super) fn eager(program: &Program, anatomy: &Anatomy, fused: Fused) -> Memory {
     let mut memory = region_memory(program, anatomy, program.body, fused);
@@ -122,6 +124,9 @@ impl Engine<'_> {
         let readers = &self.readers[value.index()];
         let last = *readers.iter().max()?;
         let phase = |&reader: &usize| Some(self.kernels.list.get(reader)?.pass.phase());
+        if self.program.ops[op].op.copies_to() == Some(MemoryKind::Host) {
+            return None;
+        }
         let class = Class::of_made(self.anatomy.phase(op), readers.iter().filter_map(phase));
         let end = starts[(last + 1).min(starts.len() - 1)];
         Some(Buffer { holds: Holds::Made(op), class, bytes: self.program.ty(value).bytes(), life: time..end })

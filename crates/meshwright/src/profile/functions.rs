@@ -109,6 +109,21 @@ const FUSED_LOSSES: &[Function] = &[
     Function { name: "cross_entropy", keeps: Keeps::Only(&[Kept::Operand, Kept::PerRow(1)]), scratch: 0 },
 ];
 
+/// An op of PyTorch as it was recorded, which a program writes out in several: it runs at once, and what its gradient
+/// reads is there in the program.
+const RECORDED: Function = Function { name: "recorded", keeps: Keeps::AsRead, scratch: 0 };
+
+/// Whether a part of a scope is an op of PyTorch as it was recorded, such as `_addmm#0`.
+fn is_recorded(part: &str) -> bool {
+    part.starts_with('_') && part.contains('#')
+}
+
+/// Whether an op is a copy as PyTorch makes it, whose elements lie in order.
+pub(super) fn is_copy(location: &Location) -> bool {
+    let is_copy = |part: &str| ["_cat#", "_clone#"].iter().any(|name| bare(part).starts_with(name));
+    location.scope.rsplit('/').nth(1).is_some_and(is_copy)
+}
+
 /// The function of that name.
 pub(super) fn function(name: &str, fused: Fused) -> Option<&'static Function> {
     let find = |table: &'static [Function]| {
@@ -124,7 +139,9 @@ pub(super) fn function(name: &str, fused: Fused) -> Option<&'static Function> {
 pub(super) fn function_of(location: &Location, fused: Fused) -> Option<(&'static Function, String)> {
     let (scope, _) = location.scope.rsplit_once('/')?;
     let path: Vec<&str> = scope.split('/').map(bare).collect();
-    Some((function(path.last()?, fused)?, path.join("/")))
+    let name = path.last()?;
+    let function = if is_recorded(name) { &RECORDED } else { function(name, fused)? };
+    Some((function, path.join("/")))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::graph::{Graph, Kind, NodeId};
 use super::make::{Processor, graph};
 use super::memory::{Buffer, Class, Holds, Memory, Step, outer_buffers};
 use super::place::{Place, Stay, lend};
-use crate::program::{Anatomy, Argument, Op, OpId, Phase, Program, RegionId};
+use crate::program::{Anatomy, Argument, MemoryKind, Op, OpId, Phase, Program, RegionId};
 
 /// Memory as XLA's CPU backend assigns it: `graph` says what ops are to fusion, `make` arranges them, `fuse`
 /// groups them, and what is left gets buffers here. The program has no large ops: they are written out.
@@ -51,7 +51,7 @@ pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: Region
     copy_overwritten(&mut graph, &mut kernels, &pairs);
     let order = match runs {
         Order::BreadthFirst => breadth_first(&graph, &kernels),
-        Order::Written => written(&graph, &kernels, anatomy),
+        Order::Written => written(program, &graph, &kernels, anatomy),
     };
     Assignment {
         program,
@@ -133,26 +133,37 @@ pub(super) fn breadth_first(graph: &Graph, kernels: &[Kernel]) -> Vec<usize> {
     order
 }
 
-/// The order in which kernels are written, but that updates run as soon as all that they read is there.
-fn written(graph: &Graph, kernels: &[Kernel], anatomy: &Anatomy) -> Vec<usize> {
+/// The order in which kernels are written, but that updates run as soon as all that they read is there. Copies from the
+/// host run just before their first reader.
+fn written(program: &Program, graph: &Graph, kernels: &[Kernel], anatomy: &Anatomy) -> Vec<usize> {
     let mut place = vec![usize::MAX; graph.nodes.len()];
     kernels.iter().enumerate().for_each(|(index, kernel)| place[kernel.root] = index);
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); kernels.len()];
     let mut waiting = vec![0_usize; kernels.len()];
-    for (index, kernel) in kernels.iter().enumerate() {
-        for maker in kernel.reads.iter().map(|&read| place[read]).filter(|&maker| maker != usize::MAX) {
-            users[maker].push(index);
-            waiting[index] += 1;
-        }
-    }
     // Kernels that copy for others have no op of their own, and go with their readers.
     let op = |index: usize| graph.nodes[kernels[index].root].op;
+    let is_fetch =
+        |index: usize| op(index).is_some_and(|op| program.ops[op].op.copies_to() == Some(MemoryKind::Device));
+    for (index, kernel) in kernels.iter().enumerate() {
+        for maker in kernel.reads.iter().map(|&read| place[read]).filter(|&maker| maker != usize::MAX) {
+            if !is_fetch(maker) {
+                users[maker].push(index);
+                waiting[index] += 1;
+            }
+        }
+    }
     let is_update = |index: usize| op(index).is_some_and(|op| anatomy.phase(op) == Phase::Update);
     let key = |index: usize| (!is_update(index), op(index), index);
     let mut ready: BTreeSet<(bool, Option<OpId>, usize)> =
-        (0..kernels.len()).filter(|&index| waiting[index] == 0).map(key).collect();
+        (0..kernels.len()).filter(|&index| waiting[index] == 0 && !is_fetch(index)).map(key).collect();
     let mut order = Vec::with_capacity(kernels.len());
+    let mut is_fetched = vec![false; kernels.len()];
     while let Some((_, _, index)) = ready.pop_first() {
+        for maker in kernels[index].reads.iter().map(|&read| place[read]).filter(|&maker| maker != usize::MAX) {
+            if is_fetch(maker) && !std::mem::replace(&mut is_fetched[maker], true) {
+                order.push(maker);
+            }
+        }
         order.push(index);
         for &user in &users[index] {
             waiting[user] -= 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::functions::{Function, Fused, Keeps, Kept, function_of};
+use super::functions::{Function, Fused, Keeps, Kept, function_of, is_copy};
 use super::views::{Strides, contiguous, made, view};
 use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, Region, RegionId, Type, ValueId};
 
@@ -220,7 +220,12 @@ impl<'p> Grouping<'p> {
                 continue;
             }
             self.makers[result.index()] = Some(kernel);
-            self.strides[result.index()] = Some(made(self.program, op, result, |value| self.strides(value)));
+            let strides = if is_copy(&self.program.locations[operation.location]) {
+                contiguous(self.program.shape(result))
+            } else {
+                made(self.program, op, result, |value| self.strides(value))
+            };
+            self.strides[result.index()] = Some(strides);
         }
     }
 

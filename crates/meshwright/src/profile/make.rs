@@ -5,8 +5,10 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use super::graph::{Arrangement, Cost, Graph, Kind, Node, NodeId, Operands, arrangement, is_flat_product, kind};
+use super::memory::device_bytes;
 use crate::program::{
-    Binary, Convolution, DType, Dims, Op, OpId, Operation, Program, RegionId, Shape, Unary, ValueId, is_pure, twin_key,
+    Binary, Convolution, DType, Dims, MemoryKind, Op, OpId, Operation, Program, RegionId, Shape, Unary, ValueId,
+    is_pure, twin_key,
 };
 
 /// Of an element of `f32`, and of a place along a dimension.
@@ -37,8 +39,10 @@ pub(super) fn graph(program: &Program, region: RegionId, processor: Processor) -
         widened: FxHashMap::default(),
         complements: FxHashMap::default(),
     };
+    let on_host = program.on_host();
     for &argument in &content.arguments {
-        maker.node(argument);
+        let node = maker.node(argument);
+        maker.nodes[node].bytes = device_bytes(program, &on_host, argument);
     }
     for &op in &content.ops {
         maker.add(op);
@@ -268,7 +272,7 @@ impl Maker<'_> {
     /// Bytes of the results of an op that are not the same as an operand.
     fn made_bytes(&self, op: OpId) -> usize {
         let operation = &self.program.ops[op];
-        if operation.op == Op::OptimizationBarrier {
+        if operation.op == Op::OptimizationBarrier || operation.op.copies_to() == Some(MemoryKind::Host) {
             return 0;
         }
         let is_made = |(index, _): &(usize, &ValueId)| !self.program.carries_unchanged(op, *index);

@@ -195,19 +195,26 @@ fn largest(timeline: &[ByClass], counts: impl Fn(usize) -> bool) -> usize {
 /// Buffers of arguments and of results that overwrite none, for all of a step.
 pub(super) fn outer_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
     let mut buffers = argument_buffers(program, anatomy, steps);
+    let on_host = program.on_host();
     for (index, class) in own_results(program, anatomy) {
-        let bytes = program.ty(program.body().results[index]).bytes();
+        let bytes = device_bytes(program, &on_host, program.body().results[index]);
         buffers.push(Buffer { holds: Holds::Result(index), class, bytes, life: 0..steps });
     }
     buffers
 }
 
 pub(super) fn argument_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
+    let on_host = program.on_host();
     let buffer = |(index, &value): (usize, &ValueId)| {
         let class = Class::of_argument(program, anatomy, index);
-        Buffer { holds: Holds::Argument(index), class, bytes: program.ty(value).bytes(), life: 0..steps }
+        Buffer { holds: Holds::Argument(index), class, bytes: device_bytes(program, &on_host, value), life: 0..steps }
     };
     program.body().arguments.iter().enumerate().map(buffer).collect()
+}
+
+/// What a value takes of the device's own memory, by what [`Program::on_host`] says.
+pub(crate) fn device_bytes(program: &Program, on_host: &[bool], value: ValueId) -> usize {
+    if on_host.get(value.index()) == Some(&true) { 0 } else { program.ty(value).bytes() }
 }
 
 /// The results that take memory of their own, and for what: no argument is given up for them, and none

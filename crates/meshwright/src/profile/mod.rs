@@ -19,6 +19,7 @@ mod views;
 
 pub(crate) use eager::{PartMemory, backward_memory, forward_memory};
 pub use flops::{Work, work};
+pub(crate) use memory::device_bytes;
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};
 pub use modules::{Module, module_path};
 pub use peak::AtPeak;
@@ -97,20 +98,35 @@ pub struct OpRecord {
 
 /// Profiles a step, whole or local.
 pub fn profile(program: &Program, memory_model: MemoryModel) -> Profile<'_> {
-    let program = match memory_model {
-        MemoryModel::Fused => written_out(program),
-        MemoryModel::Ordered => expand_batch_norm(program),
-        MemoryModel::Eager | MemoryModel::Tuned | MemoryModel::Compiled | MemoryModel::Plain => Cow::Borrowed(program),
-    };
+    let program = as_compiled(program, memory_model);
     let anatomy = program.anatomy();
-    let memory = match memory_model.fuses() {
-        Some(fuses) => eager::eager(&program, &anatomy, fuses),
-        None if memory_model == MemoryModel::Ordered => fused::ordered(&program, &anatomy),
-        None => fused::fused(&program, &anatomy),
-    };
+    let memory = memory_of(&program, &anatomy, memory_model);
     let ops = op_records(&program, &anatomy, &memory);
     let modules = modules::modules(&program, &anatomy, &ops, &memory);
     Profile { memory_model, program, anatomy, ops, memory, modules }
+}
+
+/// The memory of a step alone, which is most of what simulations ask for.
+pub(crate) fn memory(program: &Program, memory_model: MemoryModel) -> Memory {
+    let program = as_compiled(program, memory_model);
+    memory_of(&program, &program.anatomy(), memory_model)
+}
+
+/// A program in the ops that an engine knows.
+fn as_compiled(program: &Program, memory_model: MemoryModel) -> Cow<'_, Program> {
+    match memory_model {
+        MemoryModel::Fused => written_out(program),
+        MemoryModel::Ordered => expand_batch_norm(program),
+        MemoryModel::Eager | MemoryModel::Tuned | MemoryModel::Compiled | MemoryModel::Plain => Cow::Borrowed(program),
+    }
+}
+
+fn memory_of(program: &Program, anatomy: &Anatomy, memory_model: MemoryModel) -> Memory {
+    match memory_model.fuses() {
+        Some(fuses) => eager::eager(program, anatomy, fuses),
+        None if memory_model == MemoryModel::Ordered => fused::ordered(program, anatomy),
+        None => fused::fused(program, anatomy),
+    }
 }
 
 pub(crate) fn written_out(program: &Program) -> Cow<'_, Program> {

@@ -117,6 +117,9 @@ fn follow_origins(program: &Program, region: RegionId, origins: &mut [Option<usi
                     }
                 }
             }
+            _ if operation.op.copies_to().is_some() => {
+                origins[operation.results[0].index()] = origins[operation.operands[0].index()];
+            }
             // All others compute something new.
             _ => {}
         }

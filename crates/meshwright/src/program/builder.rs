@@ -195,9 +195,9 @@ impl Builder {
         if let Some((_, location)) = known.iter().find(|(known, _)| **known == *name) {
             return *location;
         }
-        let outer = &self.program.locations[self.location].scope;
-        let scope = if outer.is_empty() { name.to_owned() } else { format!("{outer}/{name}") };
-        let location = self.program.locations.push(Location { scope: scope.into(), ..Location::unknown() });
+        let outer = self.program.locations[self.location].clone();
+        let scope = if outer.scope.is_empty() { name.to_owned() } else { format!("{}/{name}", outer.scope) };
+        let location = self.program.locations.push(Location { scope: scope.into(), ..outer });
         known.push((name.into(), location));
         self.scope_locations.insert(location, self.location);
         location

@@ -44,7 +44,7 @@ impl Strategy {
     pub fn without(&self, rule: &Rule, mesh: &Mesh, pieces: PieceSet) -> Strategy {
         let mut strategy = Strategy::whole(rule);
         loop {
-            let before = strategy.clone();
+            let mut has_grown = false;
             for (factor, list) in self.factors.iter().enumerate() {
                 let have = strategy.factors[factor].len();
                 for &piece in list[have..].iter().take_while(|&&piece| !pieces.contains(piece)) {
@@ -52,10 +52,11 @@ impl Strategy {
                         break;
                     }
                     strategy.factors[factor].push(piece);
+                    has_grown = true;
                 }
             }
             // An outer factor may stand behind an inner one in the list.
-            if strategy == before {
+            if !has_grown {
                 return strategy;
             }
         }

@@ -37,8 +37,9 @@ pub fn collective_costs(prepared: &Prepared, cluster: &Cluster, engine: &Engine)
                 runs[*piece] += 1;
             }
         }
-        let device = cluster.device(stage * pipeline.mesh.devices());
-        let runner = Runner { cluster, device, engine };
+        let devices = pipeline.mesh.devices();
+        let part = cluster.around(stage * devices..(stage + 1) * devices);
+        let runner = Runner { cluster: &part, device: part.slowest_device(), engine };
         for (piece, runs) in runs.into_iter().enumerate().filter(|(_, runs)| *runs > 0) {
             let mut found = Found { runner, stage, piece, costs: &mut costs };
             found.add(prepared.kernels(piece), runs);
@@ -70,7 +71,7 @@ impl Found<'_> {
                 }),
                 Task::Loop { body, trips } => self.add(body, runs * trips),
                 Task::Branch(branches) => branches.iter().for_each(|branch| self.add(branch, runs)),
-                Task::Chain | Task::Products(_) | Task::Attention(_) => {}
+                Task::Chain | Task::Products(_) | Task::Attention(_) | Task::HostCopy { .. } => {}
             }
         }
     }

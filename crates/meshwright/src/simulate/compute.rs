@@ -12,7 +12,7 @@ pub fn kernel_seconds(device: &Device, engine: &Engine, kernel: &Kernel) -> f64 
         Task::Chain => chain_seconds(device, kernel.bytes),
         Task::Products(products) => products_seconds(device, engine, products, kernel.bytes),
         Task::Attention(attention) => attention_seconds(device, engine, attention, kernel.bytes),
-        Task::Collective { .. } | Task::Loop { .. } | Task::Branch(_) => 0.0,
+        Task::Collective { .. } | Task::HostCopy { .. } | Task::Loop { .. } | Task::Branch(_) => 0.0,
     };
     seconds / engine.kernel_speed
 }
@@ -27,7 +27,7 @@ pub fn kernel_flops(kernel: &Kernel) -> f64 {
             let products = if attention.is_gradient { 4.0 } else { 2.0 };
             products * 2.0 * scores * attention.width as f64
         }
-        Task::Chain | Task::Collective { .. } | Task::Loop { .. } | Task::Branch(_) => 0.0,
+        Task::Chain | Task::Collective { .. } | Task::HostCopy { .. } | Task::Loop { .. } | Task::Branch(_) => 0.0,
     }
 }
 

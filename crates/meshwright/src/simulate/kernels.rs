@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::products::{Product, products};
 use crate::cluster::Collective;
-use crate::program::{Definition, Id, Op, OpId, Program, RegionId, ValueId};
+use crate::program::{Definition, Id, MemoryKind, Op, OpId, Program, RegionId, ValueId};
 
 /// What runs in one go.
 #[derive(Clone, Debug)]
@@ -31,6 +31,11 @@ pub enum Task {
         /// Of each level of the group, how many devices it has and how far apart their numbers are.
         pieces: SmallVec<[(usize, usize); 2]>,
         /// Of the whole value on one device, as [`crate::cluster::estimate`] wants them.
+        bytes: usize,
+    },
+    /// From the device to the host, or the other way.
+    HostCopy {
+        to: MemoryKind,
         bytes: usize,
     },
     Loop {
@@ -412,8 +417,11 @@ fn way(program: &Program, op: OpId) -> Way {
             let body = operation.regions.get(1).map(|&region| region_kernels(program, region).0);
             Way::Alone(Task::Loop { body: body.unwrap_or_default(), trips })
         }
-        Op::CustomCall(_)
-        | Op::Fft { .. }
+        Op::CustomCall(_) => match operation.op.copies_to() {
+            Some(to) => Way::Alone(Task::HostCopy { to, bytes: program.ty(operation.operands[0]).bytes() }),
+            None => Way::Alone(Task::Products(SmallVec::new())),
+        },
+        Op::Fft { .. }
         | Op::Infeed(_)
         | Op::Opaque(_)
         | Op::Outfeed(_)

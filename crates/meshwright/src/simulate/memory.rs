@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 use super::engine::Engine;
 use super::prepare::Prepared;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role};
-use crate::profile::{ByClass, Class, MemoryModel, PartMemory, backward_memory, forward_memory, profile};
-use crate::program::{ArgumentClass, Given};
+use crate::profile::{ByClass, Class, MemoryModel, PartMemory, backward_memory, device_bytes, forward_memory, memory};
+use crate::program::{ArgumentClass, Given, Id, ValueId};
 
 /// The most bytes that a device of a stage has at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +36,10 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
             backward_memory(program, &given(pipeline, piece), &is_added, fuses)
         }
         _ => {
-            let left: Vec<usize> = program.body().results.iter().map(|&result| program.ty(result).bytes()).collect();
-            let temporaries = profile(program, model).memory.temporary_classes();
+            let on_host = program.on_host();
+            let bytes = |result: &ValueId| device_bytes(program, &on_host, *result);
+            let left: Vec<usize> = program.body().results.iter().map(bytes).collect();
+            let temporaries = memory(program, model).temporary_classes();
             if pipeline.pieces.len() == 1 {
                 return PieceMemory { temporaries, left };
             }
@@ -207,6 +209,11 @@ pub(super) fn added(pipeline: &Pipeline) -> Vec<bool> {
 pub(super) fn buffer_bytes<'m>(pipeline: &Pipeline, memory_of: impl Fn(usize) -> &'m PieceMemory) -> Vec<usize> {
     let mut bytes: Vec<usize> = pipeline.buffers.iter().map(|buffer| buffer.ty.bytes()).collect();
     for (number, piece) in pipeline.pieces.iter().enumerate() {
+        let on_host = piece.program.on_host();
+        let arguments = piece.reads.iter().zip(&piece.program.body().arguments);
+        for (&buffer, _) in arguments.filter(|(_, value)| on_host.get(value.index()) == Some(&true)) {
+            bytes[buffer] = 0;
+        }
         for (&buffer, &left) in piece.writes.iter().zip(&memory_of(number).left) {
             bytes[buffer] = left;
         }

@@ -37,7 +37,7 @@ fn add(kernels: &[Kernel], anatomy: &Anatomy, runs: f64, by_dtype: &mut Vec<(DTy
                 branches.iter().take(1).for_each(|branch| add(branch, anatomy, runs, by_dtype));
                 None
             }
-            Task::Chain | Task::Collective { .. } => None,
+            Task::Chain | Task::Collective { .. } | Task::HostCopy { .. } => None,
         };
         let Some(dtype) = dtype else { continue };
         let flops = runs * kernel_flops(kernel);

@@ -93,7 +93,7 @@ fn widen(kernels: &mut [Kernel], stride: usize, size: usize, to: usize) {
             }
             Task::Loop { body, .. } => widen(body, stride, size, to),
             Task::Branch(branches) => branches.iter_mut().for_each(|branch| widen(branch, stride, size, to)),
-            Task::Chain | Task::Products(_) | Task::Attention(_) => {}
+            Task::Chain | Task::Products(_) | Task::Attention(_) | Task::HostCopy { .. } => {}
         }
     }
 }

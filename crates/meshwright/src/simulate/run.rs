@@ -7,7 +7,7 @@ use super::compute::{kernel_flops, kernel_seconds};
 use super::engine::Engine;
 use super::kernels::{Kernel, Task};
 use crate::cluster::{Cluster, Collective, Device, Group, estimate};
-use crate::program::OpId;
+use crate::program::{MemoryKind, OpId};
 
 /// What runs kernels: a device of a cluster, and an engine.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +23,9 @@ pub struct Run {
     pub seconds: f64,
     /// When kernels ran.
     pub compute_seconds: f64,
-    /// When collectives ran.
+    /// What collectives and copies between device and host took.
     pub communication_seconds: f64,
-    /// When kernels waited for collectives.
+    /// When kernels waited for collectives, and for copies from the host.
     pub exposed_seconds: f64,
     /// When the device waited for the host.
     pub host_seconds: f64,
@@ -76,6 +76,9 @@ struct Streams<'r> {
     /// When each is free.
     compute: f64,
     communication: f64,
+    /// When each direction of the way to the memory of the host is.
+    fetching: f64,
+    storing: f64,
     /// How long before the list its free collectives may begin, how many there are, and how many have.
     early: f64,
     early_count: usize,
@@ -91,6 +94,8 @@ impl<'r> Streams<'r> {
             host: 0.0,
             compute: 0.0,
             communication: 0.0,
+            fetching: 0.0,
+            storing: 0.0,
             early: 0.0,
             early_count: 0,
             early_begun: 0,
@@ -100,8 +105,8 @@ impl<'r> Streams<'r> {
     }
 
     fn finish(mut self) -> Run {
-        let device = self.compute.max(self.communication).max(0.0);
-        // What runs next waits for the last collective.
+        let device = self.compute.max(self.communication).max(self.fetching).max(self.storing).max(0.0);
+        // What runs next waits for the last collective, and the last copy.
         self.run.exposed_seconds += device - self.compute;
         // Neither is ahead of the other all the time, so that the shorter is not hidden whole.
         self.run.seconds = device.hypot(self.host);
@@ -114,6 +119,8 @@ impl<'r> Streams<'r> {
         let mut ends = vec![0.0f64; kernels.len()];
         // Gathered weights, each with when it was last used.
         let mut gathered: Vec<(usize, f64)> = Vec::new();
+        // The same of what was copied from the host.
+        let mut fetched: Vec<(usize, f64)> = Vec::new();
         for (index, kernel) in kernels.iter().enumerate() {
             let mut ready_at = kernel.after.iter().map(|&maker| ends[maker as usize]).fold(ready, f64::max);
             self.host += self.runner.engine.dispatch_seconds;
@@ -137,17 +144,35 @@ impl<'r> Streams<'r> {
                     }
                     end
                 }
+                Task::HostCopy { to: MemoryKind::Device, bytes } => {
+                    let ahead = fetched.len().checked_sub(self.runner.engine.prefetch.max(1));
+                    let start = ahead.map_or(ready, |ahead| fetched[ahead].1.max(ready)).max(self.fetching);
+                    self.fetching = start + self.host_copy(*bytes);
+                    fetched.push((index, self.fetching));
+                    self.fetching
+                }
+                Task::HostCopy { to: MemoryKind::Host, bytes } => {
+                    self.storing = ready_at.max(self.storing) + self.host_copy(*bytes);
+                    self.storing
+                }
                 Task::Loop { body, trips } => self.repeat(kernel.op, body, *trips, ready_at),
                 Task::Branch(branches) => self.longest(branches, ready_at),
                 Task::Chain | Task::Products(_) | Task::Attention(_) => self.kernel(kernel, ready_at),
             };
-            for (weight, used) in gathered.iter_mut().rev().take(8) {
+            for (weight, used) in gathered.iter_mut().rev().take(8).chain(fetched.iter_mut().rev().take(8)) {
                 if kernel.after.contains(&(*weight as u32)) {
                     *used = used.max(ends[index]);
                 }
             }
         }
         ends.iter().copied().fold(ready, f64::max)
+    }
+
+    /// What a copy between device and host takes.
+    fn host_copy(&mut self, bytes: usize) -> f64 {
+        let seconds = self.runner.host_copy_seconds(bytes);
+        self.run.communication_seconds += seconds;
+        seconds
     }
 
     /// Kernels run one after the other, so that what they wait for beyond that is collectives.
@@ -280,7 +305,16 @@ fn joins_product(kernels: &[Kernel], kernel: &Kernel, collective: Collective) ->
     is_gathered || kernel.after.iter().any(is_product)
 }
 
+/// The share of the rate of the way to the host that copies reach, of memory that is pinned. An assumption.
+const HOST_SHARE: f64 = 0.8;
+
 impl Runner<'_> {
+    /// Seconds of a copy between device and host. Where there is no way, no plan has any.
+    pub fn host_copy_seconds(&self, bytes: usize) -> f64 {
+        let rate = HOST_SHARE * self.device.host.bytes_per_second;
+        if rate > 0.0 { bytes as f64 / rate } else { 0.0 }
+    }
+
     /// Seconds of a collective of all groups at once.
     pub fn collective_seconds(&self, collective: Collective, pieces: &[(usize, usize)], bytes: usize) -> f64 {
         let group = Group::along(self.cluster, pieces);

@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::memory::{LiveBytes, StageMemory};
 use super::prepare::Prepared;
 use super::run::{Run, Runner, run_early};
-use crate::cluster::{Cluster, Collective, Device};
+use crate::cluster::{Cluster, Collective};
 use crate::pipeline::{Instruction, PieceKind, Pipeline};
 
 /// A step in time.
@@ -80,7 +80,7 @@ pub enum SpanKind {
 /// pipelines finds them before.
 pub fn simulate(prepared: &Prepared, cluster: &Cluster, engine: &Engine) -> Timeline {
     let pipeline = &prepared.pipeline;
-    let mut costs = Costs { prepared, cluster, engine, runs: FxHashMap::default() };
+    let mut costs = Costs { prepared, cluster, runs: FxHashMap::default() };
     let mut stages: Vec<Stage<'_>> =
         (0..pipeline.stages.len()).map(|number| Stage::new(prepared, cluster, engine, number)).collect();
     // Sent messages: when they left and when they arrive, by buffer and microbatch.
@@ -118,24 +118,23 @@ struct Message {
 struct Costs<'c> {
     prepared: &'c Prepared,
     cluster: &'c Cluster,
-    engine: &'c Engine,
     /// By the number of the program and the name of the device.
     runs: FxHashMap<(usize, Cow<'static, str>), Run>,
 }
 
 impl Costs<'_> {
-    fn run(&mut self, piece: usize, device: &Device) -> &Run {
+    fn run(&mut self, piece: usize, runner: Runner<'_>) -> &Run {
         let program = self.prepared.program_of[piece];
-        let runner = Runner { cluster: self.cluster, device, engine: self.engine };
         let kernels = &self.prepared.programs[program].kernels;
-        self.runs.entry((program, device.name.clone())).or_insert_with(|| run_early(runner, kernels, 0.0))
+        self.runs.entry((program, runner.device.name.clone())).or_insert_with(|| run_early(runner, kernels, 0.0))
     }
 }
 
 struct Stage<'p> {
     pipeline: &'p Pipeline,
     number: usize,
-    device: &'p Device,
+    /// The nodes that its devices are of.
+    cluster: Cow<'p, Cluster>,
     engine: &'p Engine,
     /// The number of the next instruction.
     next: usize,
@@ -151,13 +150,14 @@ struct Stage<'p> {
 impl<'p> Stage<'p> {
     fn new(prepared: &'p Prepared, cluster: &'p Cluster, engine: &'p Engine, number: usize) -> Stage<'p> {
         let pipeline = &prepared.pipeline;
-        let device = cluster.device(number * pipeline.mesh.devices());
+        let devices = pipeline.mesh.devices();
+        let cluster = cluster.around(number * devices..(number + 1) * devices);
         let live = LiveBytes::new(prepared, engine, number);
         let links = vec![0.0; pipeline.stages.len()];
         Stage {
             pipeline,
             number,
-            device,
+            cluster,
             engine,
             next: 0,
             now: 0.0,
@@ -166,6 +166,10 @@ impl<'p> Stage<'p> {
             live,
             timeline: StageTimeline::default(),
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner { cluster: &self.cluster, device: self.cluster.slowest_device(), engine: self.engine }
     }
 
     /// Goes on until a message is missing.
@@ -196,10 +200,9 @@ impl<'p> Stage<'p> {
         let is_early = piece.kind == PieceKind::Update && self.engine.overlap_gradients;
         let early = if is_early { std::mem::take(&mut self.last_backward) } else { 0.0 };
         let run = if early > 0.0 {
-            let runner = Runner { cluster: costs.cluster, device: self.device, engine: costs.engine };
-            run_early(runner, &costs.prepared.programs[program].kernels, early)
+            run_early(self.runner(), &costs.prepared.programs[program].kernels, early)
         } else {
-            costs.run(number, self.device).clone()
+            costs.run(number, self.runner()).clone()
         };
         let within = self.live.run(self.pipeline, piece, &costs.prepared.programs[program].memory.temporaries);
         self.timeline.usage.push((self.now, within));
@@ -226,7 +229,7 @@ impl<'p> Stage<'p> {
     fn send(&mut self, costs: &Costs<'_>, buffer: usize, microbatch: Option<usize>, to: usize) -> Message {
         let bytes = self.pipeline.buffers[buffer].ty.bytes();
         let distance = self.number.abs_diff(to) * self.pipeline.mesh.devices();
-        let runner = Runner { cluster: costs.cluster, device: self.device, engine: costs.engine };
+        let runner = Runner { cluster: costs.cluster, ..self.runner() };
         let seconds = runner.collective_seconds(Collective::Send, &[(2, distance)], bytes);
         let start = self.now.max(self.links[to]);
         let arrives = start + seconds;
@@ -258,7 +261,7 @@ impl<'p> Stage<'p> {
         if self.live.make(self.pipeline, into) {
             return;
         }
-        let seconds = chain_seconds(self.device, bytes as f64);
+        let seconds = chain_seconds(self.cluster.slowest_device(), bytes as f64);
         self.timeline.compute_seconds += seconds;
         self.span(SpanKind::Accumulate, None, seconds);
     }

@@ -75,6 +75,8 @@ impl Auto {
 pub enum Freedom {
     /// Run the step in microbatches.
     Microbatches,
+    /// Leave state of the optimizer on the host.
+    Offload,
     /// Compute values again for the backward pass.
     Remat,
     /// Run ops in slices, one after the other.
@@ -88,6 +90,7 @@ pub enum Freedom {
 impl Freedom {
     pub const ALL: &'static [(&'static str, Freedom)] = &[
         ("microbatches", Freedom::Microbatches),
+        ("offload", Freedom::Offload),
         ("remat", Freedom::Remat),
         ("split", Freedom::Split),
         ("state", Freedom::State),

@@ -58,6 +58,8 @@ fn cost(layout: &Layout<'_>, ops: Vec<OpRecipe>, prices: &Prices, price: Price<'
         ops,
         again: Vec::new(),
         splits: Vec::new(),
+        held: Vec::new(),
+        staging: None,
     };
     recipe.partition(program, price).ok().map(|partitioned| prices.objective(&partitioned))
 }

@@ -355,6 +355,8 @@ impl<'s, 'p> Search<'s, 'p> {
             ops: ops.iter().zip(&ran).map(op_recipe).collect(),
             again: Vec::new(),
             splits: Vec::new(),
+            held: Vec::new(),
+            staging: None,
         }
     }
 }

@@ -142,15 +142,23 @@ fn flags(has_tensor_axis: bool, has_experts: bool) -> Vec<(bool, bool, bool)> {
 }
 
 /// Tries points on threads. What is found depends neither on how many these are nor on the order of the points, but
-/// for points that are equally fast.
+/// for points that are equally fast. Points that differ in microbatches alone are tried together.
 pub(crate) fn try_all(program: &Program, setting: Setting<'_>, choices: &[Choice], threads: usize) -> Grid {
+    let mut lines: Vec<(Choice, Vec<(usize, Choice)>)> = Vec::new();
+    for (number, &choice) in choices.iter().enumerate() {
+        let kind = Choice { microbatches: 1, ..choice };
+        match lines.iter_mut().find(|(other, _)| *other == kind) {
+            Some((_, line)) => line.push((number, choice)),
+            None => lines.push((kind, vec![(number, choice)])),
+        }
+    }
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&choice) = choices.get(number) else { return done };
-            done.push((number, choice.try_on(program, setting)));
+            let Some((_, line)) = lines.get(number) else { return done };
+            try_line(program, setting, line, &mut done);
         }
     };
     let mut tried: Vec<(usize, Result<Candidate, String>)> = std::thread::scope(|scope| {
@@ -167,6 +175,33 @@ pub(crate) fn try_all(program: &Program, setting: Setting<'_>, choices: &[Choice
     }
     grid.candidates.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
     grid
+}
+
+/// What takes more than the limit by this factor does not fit in half as many, larger microbatches.
+const FAR_TOO_LARGE: f64 = 1.25;
+
+/// Tries points that differ in microbatches alone, those with most first. Fewer are larger, so that where they take far too
+/// much, those with fewer are not laid out, which changes no answer about what fits; but for a single one, which has no
+/// sums to keep.
+fn try_line(
+    program: &Program,
+    setting: Setting<'_>,
+    line: &[(usize, Choice)],
+    done: &mut Vec<(usize, Result<Candidate, String>)>,
+) {
+    let mut line = line.to_vec();
+    line.sort_by_key(|(_, choice)| std::cmp::Reverse(choice.microbatches));
+    let mut is_far = false;
+    for (number, choice) in line {
+        if is_far && choice.microbatches > 1 {
+            done.push((number, Err("more microbatches take far too much".to_owned())));
+            continue;
+        }
+        let tried = choice.try_on(program, setting);
+        let most = setting.limit_bytes as f64 * FAR_TOO_LARGE;
+        is_far |= tried.as_ref().is_ok_and(|candidate| candidate.peak_bytes as f64 > most);
+        done.push((number, tried));
+    }
 }
 
 /// The choices whose state may fit, and how many others there are. Neither recomputation nor microbatches change how

@@ -3,4 +3,5 @@
 
 pub(crate) mod cases;
 pub(crate) mod grid;
+pub(crate) mod ladders;
 pub(crate) mod osdp;

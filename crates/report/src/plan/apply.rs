@@ -3,13 +3,14 @@
 use meshwright::cluster::{Cluster, parse_file};
 use meshwright::codes::Code;
 use meshwright::lower::Movement;
+use meshwright::pipeline::{Pipelined, Schedule, Staging};
 use meshwright::plan::{Again, OpRecipe, Recipe, Split};
 use meshwright::program::{OpId, Program, ValueId};
 use meshwright::shard::{FactorId, Mesh, Sharding, factor_name};
 use meshwright::simulate::{Engine, Runner, engine, movement_seconds};
 use meshwright::tactics::Partitioned;
 
-use super::file::{NodesPart, PlanFile};
+use super::file::{NodesPart, PlanFile, StagesPart};
 use super::fingerprint::differences;
 use super::ranges::unfold;
 use super::write::cluster_part;
@@ -48,9 +49,25 @@ impl AppliedPlan {
     /// Lowers the program as the plan says, with the prices of the cluster that it was made for, so that it comes out
     /// the same wherever that is done.
     pub fn partition(&self, program: &Program) -> Result<Partitioned, String> {
-        let runner = Runner { cluster: &self.cluster, device: self.cluster.device(0), engine: self.engine };
+        let runner = self.runner();
         let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
         self.recipe.partition(program, &price)
+    }
+
+    /// The same for a plan that cuts the model into stages.
+    pub fn pipeline(&self, program: &Program) -> Result<Pipelined, String> {
+        let runner = self.runner();
+        let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
+        self.recipe.pipeline(program, &price)
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner { cluster: &self.cluster, device: self.cluster.device(0), engine: self.engine }
+    }
+
+    /// How many stages there are.
+    pub fn stage_count(&self) -> usize {
+        self.recipe.staging.as_ref().map_or(1, Staging::stages)
     }
 
     pub fn name(&self) -> &str {
@@ -124,7 +141,26 @@ pub(super) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, Strin
         splits.push(Split { slices: part.slices, ops: cut });
     }
     let arguments = file.arguments.iter().map(|argument| lies(&argument.stored)).collect::<Result<_, _>>()?;
-    Ok(Recipe { mesh, microbatches: file.microbatches, is_eager: file.eager, arguments, ops: recipes, again, splits })
+    let held = file.arguments.iter().enumerate().filter(|(_, argument)| argument.on_host).map(|(number, _)| number);
+    let staging = file.stages.as_ref().map(staging).transpose()?;
+    Ok(Recipe {
+        mesh,
+        microbatches: file.microbatches,
+        is_eager: file.eager,
+        arguments,
+        ops: recipes,
+        again,
+        splits,
+        held: held.collect(),
+        staging,
+    })
+}
+
+fn staging(part: &StagesPart) -> Result<Staging, String> {
+    let known = Schedule::ALL.iter().find(|(name, _)| *name == part.schedule);
+    let (_, schedule) = known.ok_or_else(|| format!("there is no schedule `{}`", part.schedule))?;
+    let starts = part.starts.iter().map(|&op| OpId(op)).collect();
+    Ok(Staging { schedule: *schedule, chunks: part.chunks, starts })
 }
 
 fn factor_named(name: &str) -> Result<FactorId, String> {

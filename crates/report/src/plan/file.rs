@@ -31,6 +31,9 @@ pub struct PlanFile {
     /// None in files of those who did not know of any.
     #[serde(default)]
     pub splits: Vec<SplitPart>,
+    /// How the model is cut into stages, where it is: the mesh is then that of one stage.
+    #[serde(default)]
+    pub stages: Option<StagesPart>,
 }
 
 /// The model as it was given, and how to know its program again.
@@ -107,6 +110,9 @@ pub struct ArgumentPart {
     pub stored: String,
     pub local_type: String,
     pub local_bytes: u64,
+    /// Whether it lies in the memory of the host. Not there in files of those who did not know of that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
     /// The class that decided how it is stored, by number.
     pub decided_by: Option<usize>,
 }
@@ -134,6 +140,26 @@ pub struct SplitPart {
     pub slices: usize,
     /// Factors by name, and the numbers of the ops of which they are cut.
     pub factors: BTreeMap<String, String>,
+}
+
+impl ArgumentPart {
+    /// How it is stored, and where.
+    pub fn place(&self) -> String {
+        if self.on_host { format!("{} on the host", self.stored) } else { self.stored.clone() }
+    }
+}
+
+/// Stages that follow each other, each on devices of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagesPart {
+    pub count: usize,
+    pub schedule: String,
+    /// Chunks of the model on every stage.
+    pub chunks: usize,
+    /// The numbers of the ops that chunks begin with, but for the first.
+    pub starts: Vec<u32>,
+    /// Of every chunk, the modules of its forward pass.
+    pub modules: Vec<String>,
 }
 
 impl PlanFile {

@@ -1,6 +1,6 @@
 //! The plan as JSON.
 
-use meshwright::lower::{CollectiveKind, measure};
+use meshwright::lower::CollectiveKind;
 use meshwright::plan::{Considered, Decision};
 use serde_json::{Value, json};
 
@@ -11,12 +11,14 @@ impl Report<'_> {
     pub fn to_json(&self) -> Value {
         let plan = self.plan;
         let mut object = self.simulated.to_json();
-        let measures = measure(&plan.local.program);
+        let measures = plan.runs.measures();
         let counts = CollectiveKind::ALL.iter().zip(measures.collectives);
         object["fits"] = json!(true);
         object["mesh"] = json!(plan.mesh.to_string());
         object["microbatches"] = json!(plan.microbatches);
+        object["schedule"] = json!(plan.recipe.staging.as_ref().map(|staging| staging.schedule.name()));
         object["slices"] = json!(plan.recipe.splits.iter().map(|split| split.slices).collect::<Vec<_>>());
+        object["host_bytes"] = json!(plan.held_bytes());
         object["memory_limit"] = json!(self.limit_bytes);
         object["lower_bound_seconds"] = json!(plan.lower_bound_seconds);
         object["search_gap"] = json!(plan.search_gap);
@@ -45,6 +47,7 @@ impl Report<'_> {
 pub fn considered(considered: &Considered) -> Value {
     json!({
         "mesh": considered.mesh.to_string(),
+        "stages": considered.stages,
         "microbatches": considered.microbatches,
         "step_seconds": considered.step_seconds,
         "peak_bytes": considered.peak_bytes,

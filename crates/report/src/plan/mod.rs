@@ -27,7 +27,7 @@ use meshwright::lower::Movement;
 use meshwright::plan::Plan;
 use meshwright::program::{Op, Program, expand_batch_norm};
 use meshwright::shard::Mesh;
-use meshwright::simulate::{Engine, Prepared, Runner, movement_seconds};
+use meshwright::simulate::{Engine, Runner, movement_seconds};
 use meshwright::tactics::Partitioned;
 
 use crate::place::place;
@@ -64,8 +64,9 @@ pub fn planned_program(program: &Program) -> Result<Program, String> {
 
 /// What a device runs by a plan, ready to be put in time.
 pub fn step(program: &Program, plan: &Plan, engine: &Engine) -> Step {
-    let prepared = Prepared::whole(plan.local.clone(), &plan.classes, engine);
-    Step::of(prepared, program, &program.anatomy(), &[])
+    let prepared = plan.runs.prepared(&plan.classes, engine);
+    let modules = plan.runs.modules().to_vec();
+    Step { modules, ..Step::of(prepared, program, &program.anatomy(), &[]) }
 }
 
 /// Only a whole program can be cut.

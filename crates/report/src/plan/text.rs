@@ -24,6 +24,7 @@ impl Report<'_> {
             + &self.groups(width)
             + "\n"
             + &self.slices(width)
+            + &self.held(width)
             + &self.alternatives(width)
             + &self.search(width)
     }
@@ -99,11 +100,25 @@ impl Report<'_> {
         if self.plan.recipe.splits.is_empty() { String::new() } else { table.render(width) + "\n" }
     }
 
+    /// What lies on the host.
+    fn held(&self, width: usize) -> String {
+        if self.plan.recipe.held.is_empty() {
+            return String::new();
+        }
+        let words = format!(
+            "{} of state for each device, in {} arguments, are on the host and copied to the device for their update.",
+            size(self.plan.held_bytes() as usize),
+            count(self.plan.recipe.held.len()),
+        );
+        paragraph(&words, "", "", width) + "\n"
+    }
+
     fn alternatives(&self, width: usize) -> String {
         let mut table = Table::new(&["what else fits", "microbatches", "a step", "at the peak"]);
         let row = |other: &Considered| {
+            let stages = if other.stages > 1 { format!("{} stages of ", other.stages) } else { String::new() };
             [
-                other.mesh.to_string(),
+                format!("{stages}{}", other.mesh),
                 count(other.microbatches),
                 duration(other.step_seconds),
                 size(other.peak_bytes as usize),

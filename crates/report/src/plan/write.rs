@@ -9,7 +9,7 @@ use meshwright::shard::{Mesh, Sharding, factor_name};
 
 use super::file::{
     ArgumentPart, ClassPart, ClusterPart, ModelPart, NodesPart, PlanFile, RecomputedPart, ResultsPart, RunnerUpPart,
-    SplitPart, StrategyPart, VERSION,
+    SplitPart, StagesPart, StrategyPart, VERSION,
 };
 use super::fingerprint::Fingerprint;
 use super::ranges::{fold, fold_names};
@@ -53,6 +53,7 @@ pub fn plan_file(setting: &Setting<'_>, plan: &Plan, mfu: f64) -> PlanFile {
         strategies: strategy_parts(recipe),
         recomputed: recomputed_parts(recipe),
         splits: split_parts(recipe),
+        stages: stages_part(plan),
     }
 }
 
@@ -131,19 +132,21 @@ fn argument_parts(program: &Program, names: Vec<String>, plan: &Plan) -> Vec<Arg
     }
     let rows = names.into_iter().zip(&program.body().arguments).zip(&plan.recipe.arguments);
     let rows = rows.zip(&plan.classes).zip(decided_by);
-    rows.map(|((((name, &value), lies), &class), decided_by)| {
-        let (ty, local) = (program.ty(value), lies.local_type(&plan.recipe.mesh, program.ty(value)));
-        ArgumentPart {
-            name,
-            ty: ty.to_string(),
-            role: role_name(class).to_owned(),
-            stored: lies.describe(&plan.recipe.mesh),
-            local_type: local.to_string(),
-            local_bytes: local.bytes() as u64,
-            decided_by,
-        }
-    })
-    .collect()
+    rows.enumerate()
+        .map(|(number, ((((name, &value), lies), &class), decided_by))| {
+            let (ty, local) = (program.ty(value), lies.local_type(&plan.recipe.mesh, program.ty(value)));
+            ArgumentPart {
+                name,
+                ty: ty.to_string(),
+                role: role_name(class).to_owned(),
+                stored: lies.describe(&plan.recipe.mesh),
+                local_type: local.to_string(),
+                local_bytes: local.bytes() as u64,
+                on_host: plan.recipe.held.binary_search(&number).is_ok(),
+                decided_by,
+            }
+        })
+        .collect()
 }
 
 fn role_name(class: ArgumentClass) -> &'static str {
@@ -185,6 +188,17 @@ fn recomputed_parts(recipe: &Recipe) -> Vec<RecomputedPart> {
         reads: fold(again.reads.iter().map(|value| value.0)),
     };
     recipe.again.iter().map(part).collect()
+}
+
+fn stages_part(plan: &Plan) -> Option<StagesPart> {
+    let staging = plan.recipe.staging.as_ref()?;
+    Some(StagesPart {
+        count: staging.stages(),
+        schedule: staging.schedule.name().to_owned(),
+        chunks: staging.chunks,
+        starts: staging.starts.iter().map(|op| op.0).collect(),
+        modules: plan.runs.modules().to_vec(),
+    })
 }
 
 fn split_parts(recipe: &Recipe) -> Vec<SplitPart> {

@@ -29,6 +29,30 @@ pub fn gradients(builder: &mut Builder, loss: ValueId, of: &[ValueId]) -> Result
     Ok(of.iter().map(|&value| gradients.take_or_zero(builder, value)).collect())
 }
 
+/// The gradients of `of` from the gradient of `made`, which ops of the body from `start` on make of them. What is added
+/// stands where the builder does.
+pub(crate) fn pullback(
+    builder: &mut Builder,
+    start: usize,
+    made: ValueId,
+    gradient: ValueId,
+    of: &[ValueId],
+) -> Result<Vec<ValueId>, String> {
+    let ops = builder.program.body().ops[start..].to_vec();
+    let mut gradients = Gradients::new(active_values(&builder.program, &ops, of));
+    gradients.add(builder, made, gradient);
+    for &op in ops.iter().rev() {
+        let operation = builder.program.ops[op].clone();
+        let known: Vec<Option<ValueId>> =
+            operation.results.iter().map(|result| gradients.known.get(result).copied()).collect();
+        if known.iter().any(Option::is_some) {
+            rules::apply(builder, &operation, &known, &mut gradients)?;
+            builder.check()?;
+        }
+    }
+    Ok(of.iter().map(|&value| gradients.take_or_zero(builder, value)).collect())
+}
+
 /// The gradients known so far, by value.
 struct Gradients {
     known: FxHashMap<ValueId, ValueId>,

@@ -1,0 +1,160 @@
+//! What else is tried where memory is short: layers that differ, slices, state on the host, and a longer search.
+
+use std::sync::Arc;
+
+use super::label::Effort;
+use super::parallel::in_parallel;
+use super::search::{AT_ONCE, Candidate, LEAST_FASTER, MOST_GAP, MOST_SIMULATED, MOST_WORSE_AGAIN, Request, Searched};
+use super::search::{exposed, refine};
+use super::sketch::{Outcome, Sketch};
+use super::space::{FIRST_EXPOSURE, Space};
+use crate::program::ArgumentClass;
+use crate::tactics::Freedom;
+
+/// Slices are tried where more memory could save more than this share of the time.
+const LEAST_GAIN: f64 = 0.03;
+/// State lies on the host where that should save more than this share of the time.
+const LEAST_GAIN_ON_HOST: f64 = 0.01;
+/// State is not worth it that takes less than this share of the memory.
+const LEAST_ON_HOST: f64 = 0.05;
+/// Into how many runs layers alike are split where memory is short.
+const RUNS: usize = 4;
+
+/// Where memory was short, layers of the best frame may do different things.
+pub(super) fn split_layers<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+    let Some((sketch, outcome)) = searched.best(request).filter(|(_, outcome)| outcome.labelled.is_bound) else {
+        return;
+    };
+    let limit_bytes = outcome.limit_bytes(request);
+    let (exposure, seconds) = (exposed(outcome), outcome.timeline.step_seconds);
+    match space.split(&sketch.frame, RUNS) {
+        Ok(sketch) => {
+            let labelled = sketch.label(limit_bytes, exposure, None, Effort::Much);
+            let candidate = labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled));
+            refine(request, candidate.into_iter().collect(), seconds, searched);
+        }
+        Err(reason) => _ = searched.first_error.get_or_insert(reason),
+    }
+}
+
+/// Where memory was short, what takes most at a time may run in slices: on the mesh of the best, or where nothing fits of
+/// the smallest, with as many microbatches or fewer. Slices save memory and nothing else, so that they are not tried
+/// where all the memory of the world would hardly help.
+pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+    if request.told.is_some_and(|told| !told.auto.may(Freedom::Split)) {
+        return;
+    }
+    let smallest = || searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes);
+    let best = searched.best(request);
+    let seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
+    let labelled_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.labelled.seconds);
+    if !may_gain(space, labelled_seconds) {
+        return;
+    }
+    let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
+    let Some((sketch, outcome)) = start else { return };
+    let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
+    let itself =
+        Candidate::labelled(space.sliced(sketch), outcome.labelled.peak_bytes + room_bytes, outcome.labelled.clone());
+    let limit_bytes = request.own_limit_bytes();
+    let frames = if space.may_slice() { space.faster(&sketch.frame, labelled_seconds) } else { Vec::new() };
+    let fewer = in_parallel(frames, |sketch| {
+        let sketch = space.sliced(&sketch);
+        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        Some(Candidate::labelled(sketch, limit_bytes, labelled))
+    });
+    let mut fewer: Vec<Candidate<'g>> = fewer.into_iter().flatten().collect();
+    fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE_AGAIN));
+    fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    fewer.truncate(AT_ONCE - 1);
+    refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);
+}
+
+/// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.
+pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
+    let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > MOST_GAP;
+    let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
+    let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
+    let limit_bytes = labelled.limit_bytes;
+    let Some(again) = sketch.label(limit_bytes, labelled.exposure, Some(labelled), Effort::Much) else { return };
+    if again.seconds < labelled.seconds * (1.0 - LEAST_FASTER) {
+        let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again);
+        refine(request, vec![candidate], seconds, searched);
+        return;
+    }
+    let best = searched
+        .found
+        .iter_mut()
+        .find(|(_, outcome)| outcome.timeline.step_seconds == seconds && outcome.peak_bytes <= request.limit_bytes);
+    if let Some((_, outcome)) = best {
+        let bound = &mut outcome.labelled.lower_bound_seconds;
+        *bound = bound.max(again.lower_bound_seconds);
+    }
+}
+
+/// Whether more memory could be worth it for something that is labelled with so many seconds.
+fn may_gain(space: &Space<'_>, labelled_seconds: f64) -> bool {
+    labelled_seconds > space.free_seconds() * (1.0 + LEAST_GAIN)
+}
+
+/// Where memory was short, state may lie on the host: on the mesh of the best, or where nothing fits on any. What then has
+/// room on the device stays there.
+pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+    if !space.may_hold() {
+        return;
+    }
+    let best = searched.best(request);
+    let (sketches, most_seconds) = match best {
+        Some((sketch, outcome)) => {
+            let seconds = outcome.labelled.seconds;
+            let is_much = outcome.state_bytes() as f64 >= LEAST_ON_HOST * request.limit_bytes as f64;
+            if !is_much || !outcome.labelled.is_bound || !may_gain(space, seconds) {
+                return;
+            }
+            let fewer = space.faster(&sketch.frame, seconds).into_iter();
+            let fewer = fewer.filter(|other| other.frame != sketch.frame);
+            ([Arc::clone(sketch)].into_iter().chain(fewer).collect(), seconds * (1.0 - LEAST_GAIN_ON_HOST))
+        }
+        None => (space.all().map(|sketched| Arc::clone(&sketched.sketch)).collect(), f64::INFINITY),
+    };
+    let step_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
+    let limit_bytes = request.own_limit_bytes();
+    let labelled = in_parallel(sketches, |sketch| {
+        let sketch = Arc::new(sketch.held());
+        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        Some(Candidate::labelled(sketch, limit_bytes, labelled))
+    });
+    let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();
+    candidates.retain(|candidate| candidate.seconds() < most_seconds && candidate.has_room_on_host(request));
+    candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    candidates.truncate(if best.is_some() { AT_ONCE } else { MOST_SIMULATED });
+    searched.bound(&candidates);
+    refine(request, candidates, step_seconds, searched);
+    let Some((sketch, outcome)) = searched.best(request).filter(|(sketch, _)| sketch.frame.is_held) else { return };
+    let room_bytes = (request.limit_bytes - outcome.peak_bytes) as f64 / (1.0 + request.engine.fragmentation);
+    match sketch.fill(outcome, room_bytes as u64, request.runner()) {
+        Ok(filled) => {
+            let sketch = Arc::clone(sketch);
+            searched.found.push((sketch, filled));
+        }
+        Err(reason) => _ = searched.first_error.get_or_insert(reason),
+    }
+}
+
+impl Candidate<'_> {
+    /// Whether the host has memory for the state that lies there.
+    fn has_room_on_host(&self, request: &Request<'_>) -> bool {
+        let memory_bytes = request.runner().device.host.memory_bytes as u64;
+        self.next.as_ref().is_some_and(|next| self.sketch.held_bytes(next) <= memory_bytes)
+    }
+}
+
+impl Outcome {
+    /// What a device has of state besides parameters.
+    fn state_bytes(&self) -> u64 {
+        let program = &self.local.program;
+        let arguments = program.body().arguments.iter().zip(&self.classes);
+        let state = arguments.filter(|(_, class)| **class == ArgumentClass::State);
+        state.map(|(&value, _)| program.ty(value).bytes() as u64).sum()
+    }
+}

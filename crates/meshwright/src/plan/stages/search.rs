@@ -1,0 +1,441 @@
+//! Meshes, numbers of microbatches and orders of work for stages: divided by formulas, then lowered and simulated.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::divide::{Cost, Division, Problem, Stage, divide};
+use super::menu::{Hold, Menu, StageCost};
+use super::order::{FIRST, OTHERS, Order};
+use super::place::{Kind, stage_meshes};
+use super::realize::{Chosen, Realized, realize};
+use crate::cluster::Collective;
+use crate::pipeline::Layers;
+use crate::plan::check::device_limit;
+use crate::plan::considered::{Considered, by_time, distinct, pareto};
+use crate::plan::decision::decisions;
+use crate::plan::frames::{batch, frames};
+use crate::plan::parallel::in_parallel;
+use crate::plan::search::{Plan, Request, Runs};
+use crate::plan::sketch::{Frame, Ground, Sketch};
+use crate::plan::time::Time;
+use crate::shard::Mesh;
+use crate::simulate::Runner;
+
+/// So many divisions are lowered and simulated at once.
+const MOST_SIMULATED: usize = 4;
+/// So often are divisions made with what was told before, once something fits, and at all.
+const MOST_ROUNDS: usize = 2;
+const MOST_TURNS: usize = 8;
+/// Divisions that should be slower than the best of their round by this factor are not simulated.
+const MOST_WORSE: f64 = 1.1;
+/// Divisions that should be slower than what was found by this factor are not either.
+const MOST_WORSE_AGAIN: f64 = 1.02;
+/// More microbatches are tried only on meshes that are worse than the best by no more than this factor.
+const MOST_WORSE_MESH: f64 = 1.5;
+
+/// What is searched for stages.
+pub(super) struct Searching<'s, 'g> {
+    pub(super) request: &'s Request<'s>,
+    /// Of every kind of device.
+    pub(super) grounds: &'s [&'g Ground<'g>],
+    pub(super) kinds: Vec<Kind<'s>>,
+    pub(super) layers: &'s Layers,
+}
+
+/// A mesh for all stages, a number of microbatches and an order of work, with the best division.
+pub(super) struct Candidate<'g> {
+    mesh: Mesh,
+    stages: usize,
+    microbatches: usize,
+    order: Order,
+    /// Of every kind of device.
+    menus: Arc<Vec<Menu<'g>>>,
+    /// By how much more every stage should take than it does.
+    corrections: Vec<i64>,
+    /// What steps took, as a share of what they should.
+    bias: f64,
+    division: Option<Division>,
+    realized: Vec<(Division, Realized)>,
+    /// It could not be lowered.
+    is_stuck: bool,
+}
+
+impl Candidate<'_> {
+    /// What the division that is to be simulated next should take.
+    pub(super) fn seconds(&self) -> f64 {
+        self.division.as_ref().map_or(f64::INFINITY, |division| self.bias * division.seconds)
+    }
+}
+
+/// What was found.
+pub(super) struct Staged<'g> {
+    candidates: Vec<Candidate<'g>>,
+    plan: Option<Plan>,
+}
+
+impl Staged<'_> {
+    pub(super) fn into_plan(self) -> Option<Plan> {
+        drop(self.candidates);
+        self.plan
+    }
+}
+
+impl<'s, 'g> Searching<'s, 'g> {
+    /// Candidates of so many stages.
+    pub(super) fn candidates(&self, count: usize) -> Vec<Candidate<'g>> {
+        let devices = self.request.cluster.devices();
+        let meshes = stage_meshes(&self.kinds).into_iter().filter(|mesh| mesh.devices() * count == devices);
+        self.divided(meshes.collect())
+    }
+
+    /// Candidates of one stage, and of all other numbers of stages.
+    pub(super) fn all_candidates(&self) -> (Vec<Candidate<'g>>, Vec<Candidate<'g>>) {
+        let mut meshes = stage_meshes(&self.kinds);
+        if self.kinds.len() == 1 {
+            meshes.extend(frames(self.request.cluster).unwrap_or_default());
+        }
+        self.divided(meshes).into_iter().partition(|candidate| candidate.stages == 1)
+    }
+
+    /// Meshes with numbers of microbatches, divided as well as can be known, the best first. On every mesh one number is
+    /// tried first, then on those that are not far from the best those beside it, as long as that helps.
+    fn divided(&self, meshes: Vec<Mesh>) -> Vec<Candidate<'g>> {
+        let devices = self.request.cluster.devices();
+        let fits = |mesh: &Mesh| devices / mesh.devices() <= self.layers.count();
+        let meshes: Vec<Mesh> = meshes.into_iter().filter(fits).collect();
+        let first = in_parallel(meshes, |mesh| {
+            let counts = self.counts(devices / mesh.devices());
+            let start = self.first_count(&mesh, &counts);
+            let candidate = self.candidate(&mesh, counts[start]);
+            (mesh, counts, start, candidate)
+        });
+        let best = first.iter().flat_map(|(.., found)| found).map(Candidate::seconds).fold(f64::INFINITY, f64::min);
+        let mut all: Vec<Candidate<'g>> = in_parallel(first, |(mesh, counts, start, candidate)| {
+            let seconds = candidate.as_ref().map_or(f64::INFINITY, Candidate::seconds);
+            let is_near = seconds.is_infinite() || seconds <= best * MOST_WORSE_MESH;
+            let mut found = vec![candidate];
+            for step in [1, -1_isize].into_iter().filter(|_| is_near) {
+                let (mut place, mut last) = (start, seconds);
+                while let Some(next) = place.checked_add_signed(step).filter(|&next| next < counts.len()) {
+                    let candidate = self.candidate(&mesh, counts[next]);
+                    let seconds = candidate.as_ref().map_or(f64::INFINITY, Candidate::seconds);
+                    found.push(candidate);
+                    if seconds > last {
+                        break;
+                    }
+                    (place, last) = (next, seconds);
+                }
+            }
+            // Where nothing else can be done, such as with norms over the batch, stages still save memory.
+            if counts[0] > 1 && self.request.microbatches.is_none() {
+                found.push(self.candidate(&mesh, 1));
+            }
+            found
+        })
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+        all.retain(|candidate| candidate.division.is_some());
+        sort(&mut all);
+        all
+    }
+
+    /// The numbers of microbatches that could be tried: enough to fill the stages.
+    fn counts(&self, stages: usize) -> Vec<usize> {
+        if let Some(count) = self.request.microbatches {
+            return vec![count];
+        }
+        let batch = batch(self.request.program, &self.grounds[0].arguments);
+        let divisors: Vec<usize> = (1..=batch).filter(|count| batch.is_multiple_of(*count)).collect();
+        let enough = divisors.iter().copied().filter(|&count| count >= stages);
+        let mut counts: Vec<usize> = enough.collect();
+        // Numbers that hardly differ would only take time.
+        let mut last = 0;
+        counts.retain(|&count| {
+            let is_apart = 2 * count >= 3 * last;
+            last = if is_apart { count } else { last };
+            is_apart
+        });
+        if counts.is_empty() { vec![batch] } else { counts }
+    }
+
+    /// The number of microbatches that have about as many samples as there are devices, or the nearest.
+    fn first_count(&self, mesh: &Mesh, counts: &[usize]) -> usize {
+        let batch = batch(self.request.program, &self.grounds[0].arguments);
+        let wanted = batch as f64 / mesh.devices() as f64;
+        let far = |&place: &usize| (counts[place] as f64 / wanted).ln().abs();
+        (0..counts.len()).min_by(|left, right| far(left).total_cmp(&far(right))).unwrap_or(0)
+    }
+
+    fn candidate(&self, mesh: &Mesh, microbatches: usize) -> Option<Candidate<'g>> {
+        let stages = self.request.cluster.devices() / mesh.devices();
+        let menu = |(kind, ground): (usize, &&'g Ground<'g>)| {
+            let time = Time::new(&ground.base, microbatches).ok()?;
+            let frame =
+                Frame { mesh: mesh.clone(), microbatches, is_eager: false, runs: 1, is_sliced: false, is_held: false };
+            let sketch = Arc::new(Sketch::in_time(ground, frame, time).ok()?);
+            let in_flight = (stages.min(microbatches) as f64 / 2.0).max(1.0);
+            let limit_bytes = stages as f64 * self.own_bytes(self.limit_bytes(kind)) as f64;
+            Some(Menu::new(sketch, self.layers, in_flight, limit_bytes))
+        };
+        let menus = self.grounds.iter().enumerate().map(menu).collect::<Option<Vec<_>>>()?;
+        Some(self.ordered(mesh, microbatches, FIRST, Arc::new(menus)))
+    }
+
+    fn ordered(&self, mesh: &Mesh, microbatches: usize, order: Order, menus: Arc<Vec<Menu<'g>>>) -> Candidate<'g> {
+        let stages = self.request.cluster.devices() / mesh.devices();
+        let mut candidate = Candidate {
+            mesh: mesh.clone(),
+            stages,
+            microbatches,
+            order,
+            menus,
+            corrections: vec![0; stages],
+            bias: 1.0,
+            division: None,
+            realized: Vec::new(),
+            is_stuck: false,
+        };
+        candidate.division = self.divide(&candidate);
+        candidate
+    }
+
+    /// Simulates what could be best, and better than so many seconds, again and again.
+    pub(super) fn search(&self, mut candidates: Vec<Candidate<'g>>, most_seconds: f64) -> Staged<'g> {
+        let (mut best, mut rounds, mut has_orders) = (most_seconds, 0, false);
+        for _ in 0..MOST_TURNS {
+            sort(&mut candidates);
+            let near = candidates.first().map_or(0.0, Candidate::seconds) * MOST_WORSE;
+            let most = near.min(best * MOST_WORSE_AGAIN);
+            let is_worth = |candidate: &&Candidate<'_>| candidate.seconds() <= most;
+            let count = candidates.iter().take(MOST_SIMULATED).take_while(is_worth).count();
+            if count == 0 || rounds == MOST_ROUNDS {
+                break;
+            }
+            let rest = candidates.split_off(count);
+            candidates = in_parallel(candidates, |candidate| self.proceed(candidate));
+            candidates.extend(rest);
+            let fastest = candidates.iter().map(|candidate| self.found_seconds(candidate));
+            let fastest = fastest.fold(f64::INFINITY, f64::min);
+            best = best.min(fastest);
+            if candidates.iter().all(|candidate| candidate.realized.is_empty()) {
+                // What keeps microbatches from following each other does so however many there are.
+                candidates.retain(|candidate| candidate.microbatches == 1 || !candidate.is_stuck);
+            }
+            // As long as nothing fits, more is tried.
+            if fastest.is_finite() {
+                rounds += 1;
+                if !has_orders {
+                    candidates.extend(self.other_orders(&candidates));
+                    has_orders = true;
+                }
+            }
+        }
+        let plan = self.choose(&candidates);
+        Staged { candidates, plan }
+    }
+
+    /// What the fastest takes of what was simulated and fits.
+    fn found_seconds(&self, candidate: &Candidate<'g>) -> f64 {
+        let fitting = candidate.realized.iter().filter(|(_, realized)| self.fits(realized));
+        fitting.map(|(_, realized)| realized.timeline.step_seconds).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The best of what was simulated, in other orders.
+    fn other_orders(&self, candidates: &[Candidate<'g>]) -> Vec<Candidate<'g>> {
+        let seconds = |candidate: &Candidate<'g>| self.found_seconds(candidate);
+        let best = candidates.iter().min_by(|left, right| seconds(left).total_cmp(&seconds(right)));
+        let Some(best) = best else { return Vec::new() };
+        let Candidate { mesh, stages, microbatches, menus, bias, .. } = best;
+        let possible =
+            OTHERS.into_iter().filter(|order| order.is_possible(*stages, *microbatches, self.layers.count()));
+        let ordered = possible.map(|order| {
+            let candidate = self.ordered(mesh, *microbatches, order, Arc::clone(menus));
+            Candidate { bias: *bias, corrections: best.corrections.clone(), ..candidate }
+        });
+        ordered.filter(|candidate| candidate.division.is_some()).collect()
+    }
+
+    /// What a device of a kind may have in memory at all.
+    fn limit_bytes(&self, kind: usize) -> u64 {
+        device_limit(self.request.cluster, self.kinds[kind].devices.start, self.request.limit_bytes)
+    }
+
+    /// The same without what the engine takes besides the program.
+    fn own_bytes(&self, bytes: u64) -> u64 {
+        let engine = self.request.engine;
+        (bytes.saturating_sub(engine.reserved_bytes as u64) as f64 / (1.0 + engine.fragmentation)) as u64
+    }
+
+    fn kind_of(&self, device: usize) -> usize {
+        self.kinds.iter().position(|kind| kind.devices.contains(&device)).unwrap_or(0)
+    }
+
+    /// What a chunk of a candidate takes, and how its layers do.
+    fn chunk(&self, candidate: &Candidate<'g>, chunk: &Stage) -> Option<StageCost> {
+        let Candidate { stages, microbatches, order, .. } = *candidate;
+        let stage = candidate.stage_of(chunk);
+        let kind = self.kind_of(stage * candidate.mesh.devices());
+        let limit_bytes = self.own_bytes(self.limit_bytes(kind)).saturating_add_signed(candidate.corrections[stage]);
+        let in_flight = order.in_flight(stages, stage, microbatches);
+        let hold = Hold { microbatches, in_flight, limit_bytes: limit_bytes / order.chunks as u64 };
+        candidate.menus[kind].stage(chunk.layers.clone(), hold)
+    }
+
+    /// Chunks are divided like stages of which there are more.
+    fn divide(&self, candidate: &Candidate<'g>) -> Option<Division> {
+        let Candidate { stages, microbatches, order, .. } = *candidate;
+        let shape = candidate.mesh.devices();
+        let share = order.waiting_share();
+        let others = microbatches as f64 - share;
+        let chunks = order.chunks as f64;
+        let known: RefCell<FxHashMap<(usize, usize, usize), Option<Cost>>> = RefCell::default();
+        let cost = |chunk: &Stage| {
+            let key = (chunk.layers.start, chunk.layers.end, chunk.behind);
+            if let Some(&known) = known.borrow().get(&key) {
+                return known;
+            }
+            let cost = self.chunk(candidate, chunk).map(|cost| {
+                let kind = self.kind_of(candidate.stage_of(chunk) * shape);
+                let bytes = candidate.menus[kind].sent_bytes(&cost, &chunk.layers);
+                let sending = 2.0 * self.send_seconds(kind, shape, bytes);
+                Cost {
+                    busy_seconds: chunks * (others * cost.trip_seconds + cost.once_seconds),
+                    passing_seconds: share * cost.trip_seconds + sending,
+                }
+            });
+            known.borrow_mut().insert(key, cost);
+            cost
+        };
+        let least = |_: usize, layers: Range<usize>| {
+            let least = candidate.menus.iter().map(|menu| chunks * menu.least(layers.clone(), others));
+            least.fold(f64::INFINITY, f64::min)
+        };
+        let chunk_count = stages * order.chunks;
+        divide(&Problem {
+            layers: self.layers.count(),
+            devices: chunk_count * shape,
+            shapes: &[shape],
+            most_stages: chunk_count,
+            cost: &cost,
+            least: &least,
+        })
+    }
+
+    /// Seconds of a message to the next stage.
+    fn send_seconds(&self, kind: usize, distance: usize, bytes: u64) -> f64 {
+        let Request { cluster, engine, .. } = *self.request;
+        let runner = Runner { cluster, device: self.kinds[kind].device, engine };
+        runner.collective_seconds(Collective::Send, &[(2, distance)], bytes as usize)
+    }
+
+    fn chosen<'m>(&self, candidate: &'m Candidate<'g>, division: &Division) -> Option<Chosen<'m, 'g>> {
+        let chunk = |chunk: &Stage| {
+            let kind = self.kind_of(candidate.stage_of(chunk) * candidate.mesh.devices());
+            Some((chunk.clone(), self.chunk(candidate, chunk)?, &candidate.menus[kind]))
+        };
+        Some(Chosen { chunks: division.stages.iter().map(chunk).collect::<Option<_>>()?, order: candidate.order })
+    }
+
+    /// Lowers and simulates the division of a candidate, and makes another with what that told about memory.
+    fn proceed(&self, mut candidate: Candidate<'g>) -> Candidate<'g> {
+        let Some(division) = candidate.division.take() else { return candidate };
+        let Some(chosen) = self.chosen(&candidate, &division) else { return candidate };
+        let Request { program, cluster, engine, .. } = *self.request;
+        let runner = Runner { cluster, device: cluster.device(0), engine };
+        let ground = self.grounds[0];
+        let recipe = chosen.recipe(program, self.layers);
+        let realized = recipe.and_then(|recipe| realize(recipe, &ground.base, runner, ground.costs.price).ok());
+        let Some(realized) = realized else { return Candidate { is_stuck: true, ..candidate } };
+        let is_bound = chosen.chunks.iter().any(|(_, cost, _)| cost.ways != [0, 0]);
+        let mut corrections = vec![0; candidate.stages];
+        for (chunk, cost, _) in &chosen.chunks {
+            corrections[candidate.stage_of(chunk)] += cost.peak_bytes as i64;
+        }
+        let fits = self.fits(&realized);
+        for (correction, stage) in corrections.iter_mut().zip(&realized.timeline.stages) {
+            let own = self.own_bytes(stage.memory.peak_bytes as u64) as i64;
+            // What does not fit is given a little less than it should need.
+            *correction -= if fits { own } else { own + own / 64 };
+        }
+        candidate.corrections = corrections;
+        candidate.bias = realized.timeline.step_seconds / division.seconds;
+        candidate.realized.push((division, realized));
+        if !fits || is_bound {
+            let next = self.divide(&candidate);
+            let is_known = |next: &Division| candidate.realized.iter().any(|(known, _)| known.stages == next.stages);
+            candidate.division = next.filter(|next| !fits || !is_known(next));
+        }
+        candidate
+    }
+
+    fn fits(&self, realized: &Realized) -> bool {
+        let devices = realized.recipe.mesh.devices();
+        let fits = |(number, stage): (usize, &crate::simulate::StageTimeline)| {
+            stage.memory.peak_bytes as u64 <= self.limit_bytes(self.kind_of(number * devices))
+        };
+        realized.timeline.stages.iter().enumerate().all(fits)
+    }
+
+    /// The fastest of what fits, as a plan.
+    fn choose(&self, candidates: &[Candidate<'g>]) -> Option<Plan> {
+        let devices = self.request.cluster.devices() as f64;
+        let products = candidates.iter().flat_map(|candidate| &*candidate.menus);
+        let products = products.map(|menu| menu.sketch.least_seconds() * menu.sketch.frame.mesh.devices() as f64);
+        let lower_bound_seconds = products.fold(f64::INFINITY, f64::min) / devices;
+        let mut fitting: Vec<(Considered, &Candidate<'g>, &(Division, Realized))> = Vec::new();
+        for candidate in candidates {
+            for found in candidate.realized.iter().filter(|(_, realized)| self.fits(realized)) {
+                fitting.push((considered(candidate, &found.1), candidate, found));
+            }
+        }
+        fitting.sort_by(|left, right| by_time(&left.0, &right.0));
+        let all: Vec<Considered> = fitting.iter().map(|(considered, ..)| considered.clone()).collect();
+        let (Considered { peak_bytes, .. }, candidate, (division, realized)) = fitting.first()?;
+        let (decisions, search_gap) = match self.chosen(candidate, division).and_then(|chosen| chosen.main()) {
+            Some((sketch, labelled)) => (decisions(sketch, labelled, u64::MAX), labelled.gap()),
+            None => (Vec::new(), 0.0),
+        };
+        let pipeline = Box::new(realized.pipeline.clone());
+        Some(Plan {
+            mesh: pipeline.mesh.clone(),
+            microbatches: candidate.microbatches,
+            recipe: realized.recipe.clone(),
+            runs: Runs::Stages { pipeline, modules: realized.modules.clone() },
+            classes: realized.classes.clone(),
+            timeline: realized.timeline.clone(),
+            peak_bytes: *peak_bytes,
+            decisions,
+            lower_bound_seconds,
+            search_gap,
+            alternatives: distinct(all.clone()),
+            pareto: pareto(all),
+        })
+    }
+}
+
+impl Candidate<'_> {
+    /// The stage that a chunk is on.
+    fn stage_of(&self, chunk: &Stage) -> usize {
+        (self.stages * self.order.chunks - 1 - chunk.behind) % self.stages
+    }
+}
+
+fn sort(candidates: &mut [Candidate<'_>]) {
+    candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+}
+
+fn considered(candidate: &Candidate<'_>, realized: &Realized) -> Considered {
+    let peaks = realized.timeline.stages.iter().map(|stage| stage.memory.peak_bytes as u64);
+    Considered {
+        mesh: realized.pipeline.mesh.clone(),
+        stages: candidate.stages,
+        microbatches: candidate.microbatches,
+        step_seconds: realized.timeline.step_seconds,
+        peak_bytes: peaks.max().unwrap_or(0),
+    }
+}

@@ -1,0 +1,65 @@
+//! Plans with stages compute what the program does, and fit.
+
+mod small_steps;
+
+use meshwright::cluster::{Cluster, parse};
+use meshwright::interpret::{Options, difference, evaluate, evaluate_pipeline, generate_arguments};
+use meshwright::plan::{Plan, Refusal, Request, Runs, StageCount, check as recipe_check, plan_stages};
+use meshwright::program::Program;
+
+use small_steps::{model, small_engine};
+
+fn planned(program: &Program, cluster: &Cluster, limit_bytes: u64, stages: usize) -> Result<Plan, Refusal> {
+    let engine = small_engine();
+    let request =
+        Request { program, cluster, engine: &engine, limit_bytes, microbatches: None, told: None, mesh: None };
+    plan_stages(&request, StageCount::Exactly(stages))
+}
+
+/// Plans without a limit, and with a share of what that takes; every plan is run on all devices and compared with the
+/// whole step, and its recipe alone leads to the same.
+#[track_caller]
+fn check(name: &str, settings: &str, cluster: &str, stages: usize, share: Option<f64>) {
+    let program = model(name, settings);
+    let cluster = parse(cluster).expect("a cluster");
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let free = planned(&program, &cluster, u64::MAX >> 8, stages).expect("a plan without a limit");
+    let limit = share.map(|share| (free.peak_bytes as f64 * share) as u64);
+    let mut plans = vec![free];
+    plans.extend(limit.map(|limit| planned(&program, &cluster, limit, stages).expect("a plan with a limit")));
+    for (plan, limit) in plans.iter().zip([None, limit]) {
+        let Runs::Stages { pipeline, .. } = &plan.runs else { panic!("{name}: one stage") };
+        assert_eq!(pipeline.stages.len(), stages);
+        assert!(limit.is_none_or(|limit| plan.peak_bytes <= limit), "{name}: {} bytes", plan.peak_bytes);
+        assert!(plan.lower_bound_seconds <= plan.timeline.step_seconds, "{name}");
+        let found = evaluate_pipeline(pipeline, &arguments, Options { wide: true });
+        let found = found.unwrap_or_else(|error| panic!("{name} on {}: {error:?}", plan.mesh));
+        let apart = difference(&whole, &found);
+        assert!(apart.relative < 1e-9, "{name} in {stages} stages of {}: {apart:?}", plan.mesh);
+        let checked = recipe_check(&program, &plan.recipe, &cluster, &small_engine(), plan.peak_bytes);
+        let checked = checked.unwrap_or_else(|faults| panic!("{name} on {}: {faults:?}", plan.mesh));
+        assert_eq!((checked.step_seconds, checked.peak_bytes), (plan.timeline.step_seconds, plan.peak_bytes));
+        let tight = recipe_check(&program, &plan.recipe, &cluster, &small_engine(), plan.peak_bytes - 1);
+        assert!(tight.is_err_and(|faults| faults[0].contains("at the peak")), "{name}");
+    }
+}
+
+#[test]
+fn stages_of_gpt_compute_what_it_does() {
+    let small = "layers=4 hidden=32 heads=4 vocab=64 seq=16 batch=16";
+    check("gpt2", small, "8xa100-80g", 2, Some(0.85));
+    check("gpt2", small, "2x4xv100-16g", 4, Some(0.9));
+}
+
+#[test]
+fn stages_of_experts_compute_what_they_do() {
+    let small = "layers=4 hidden=32 heads=4 experts=4 vocab=64 seq=16 batch=16 expert_group=16";
+    check("moe-380m", small, "8xh100", 2, Some(0.9));
+}
+
+#[test]
+fn stages_of_convolutions_compute_what_they_do() {
+    check("resnet-18", "batch=8 image=32 channels=8 classes=16", "4xh100", 2, None);
+    check("unet", "batch=4 image=16 channels=32", "4xh100", 2, None);
+}

@@ -1,0 +1,341 @@
+"""Capturing a step: from a module, an optimizer and a batch to a program. Nothing is allocated."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import inspect
+import unittest.mock
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch.nn.utils.stateless import _reparametrize_module
+from torch.utils import _pytree as pytree
+
+from meshwright import _core
+from meshwright.torch.attention import AttentionAsOp
+from meshwright.torch.record import Recorder
+from meshwright.torch.rules import RULES
+
+
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """A step at some shapes."""
+
+    program: _core.Program
+    # The text that the program was read from.
+    text: str
+    # Large constants, which are arguments of the program, by name.
+    constants: dict[str, torch.Tensor]
+    # How often each op was met that the compiler does not know.
+    unknown: dict[str, int]
+
+
+def capture(
+    model: torch.nn.Module,
+    batch: Any,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    backward: bool = True,
+) -> Captured:
+    """Runs a training step on tensors without memory and records what PyTorch would compute.
+
+    Without an optimizer, gradients are results of the program. A model whose output is no loss is recorded without a
+    backward pass where `backward` is false.
+    """
+    name = type(model).__name__
+    recorder = Recorder(dict(RULES))
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        with _static_experts(model), _functional(), fake, recorder:
+            Step(model, batch, loss_fn, optimizer, recorder, fake).record(backward)
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise _core.Error(_data_dependent(name, error)) from error
+    text = recorder.text(name)
+    program = _core.Program(text, name)
+    for message in program.warnings:
+        warnings.warn(f"`{name}`: {message}", stacklevel=3)
+    return Captured(program, text, recorder.constants, dict(recorder.unknown))
+
+
+class Step:
+    """A step in the middle of being recorded."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        batch: Any,
+        loss_fn: Callable[..., Any] | None,
+        optimizer: torch.optim.Optimizer | None,
+        recorder: Recorder,
+        fake: FakeTensorMode,
+    ) -> None:
+        self.model, self.loss_fn, self.optimizer, self.recorder, self.fake = model, loss_fn, optimizer, recorder, fake
+        self.originals = dict(model.named_parameters())
+        self.parameters = {path: self._argument(f"params.{path}", tensor) for path, tensor in self.originals.items()}
+        for path, tensor in self.originals.items():
+            self.parameters[path].requires_grad_(tensor.requires_grad)
+        self.buffers = {path: self._argument(f"buffers.{path}", tensor) for path, tensor in model.named_buffers()}
+        paths, leaves, self.tree = _flattened(batch)
+        given = zip(paths, leaves)
+        self.leaves = [self._argument(path, leaf) if torch.is_tensor(leaf) else leaf for path, leaf in given]
+
+    def _argument(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        made = self._unfilled(tensor)
+        self.recorder.argument(name, made)
+        return torch._to_functional_tensor(made)
+
+    def _unfilled(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor alike that has no memory."""
+        device = "cpu" if tensor.device.type == "meta" else tensor.device
+        with _apart(), self.fake:
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+
+    def record(self, backward: bool) -> None:
+        tensors = {**self.parameters, **self.buffers}
+        # Blocks that are checkpointed run again in the backward pass, so the model has these tensors until that is over.
+        with _reparametrize_module(self.model, tensors, tie_weights=True), self._traced():
+            output = self._forward()
+            if not backward:
+                self._give_outputs(output)
+                return
+            loss = self._loss(output)
+            del output
+            gradients = self._gradients(loss)
+        self.recorder.result("loss", _plain(loss.detach()))
+        del loss
+        if self.optimizer is None:
+            for path, gradient in gradients.items():
+                self.recorder.result(f"grads.{path}", _plain(gradient))
+        else:
+            self._update(gradients)
+            for path, parameter in self.parameters.items():
+                self._give_state(f"params.{path}", parameter)
+        for path, buffer in self.buffers.items():
+            self._give_state(f"buffers.{path}", buffer)
+
+    def _give_state(self, name: str, tensor: torch.Tensor) -> None:
+        self.recorder.result(name, _plain(tensor.detach()), alias=name)
+
+    def _give_outputs(self, output: Any) -> None:
+        for path, leaf in zip(*_flattened(output, "outputs")[:2]):
+            if torch.is_tensor(leaf):
+                self.recorder.result(path, _plain(leaf.detach()))
+
+    def _forward(self) -> Any:
+        batch = pytree.tree_unflatten(self.leaves, self.tree)
+        args, kwargs = arguments_of(batch)
+        return self.model(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _traced(self) -> Iterator[None]:
+        with self.recorder.modules_of(self.model), AttentionAsOp(), _compiling():
+            yield
+
+    def _loss(self, output: Any) -> torch.Tensor:
+        batch = pytree.tree_unflatten(self.leaves, self.tree)
+        self.recorder.scope_prefix = "loss"
+        loss = loss_of(output, batch, self.loss_fn)
+        self.recorder.scope_prefix = ""
+        if not loss.requires_grad:
+            raise _core.Error(
+                "no parameter has a part in the loss\n\nhint: parameters need `requires_grad`, and the loss must be computed from them"
+            )
+        return loss
+
+    def _gradients(self, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+        trained = {path: tensor for path, tensor in self.parameters.items() if tensor.requires_grad}
+        found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+        return {path: gradient for path, gradient in zip(trained, found) if gradient is not None}
+
+    def _update(self, gradients: dict[str, torch.Tensor]) -> None:
+        assert self.optimizer is not None
+        paths = {tensor: path for path, tensor in self.originals.items()}
+        foreign = [p for group in self.optimizer.param_groups for p in group["params"] if p not in paths]
+        if foreign:
+            raise _core.Error(
+                f"the optimizer has {len(foreign)} parameters that the model does not have\n\n"
+                "hint: make the optimizer from `model.parameters()` of this very model"
+            )
+        shadow = self._shadow(paths, gradients)
+        state: dict[str, torch.Tensor] = {}
+        with torch.no_grad(), _compiling():
+            with _apart(), self.fake:
+                first = self._first_step(paths, gradients)
+            for path, parameter in self.parameters.items():
+                for key, value in first.get(path, {}).items():
+                    made = value
+                    if torch.is_tensor(value):
+                        made = state[f"opt.{key}.{path}"] = self._argument(f"opt.{key}.{path}", value)
+                    shadow.state[parameter][key] = made
+            self.recorder.scope_prefix = "optimizer"
+            type(shadow).step.__wrapped__(shadow) if hasattr(type(shadow).step, "__wrapped__") else shadow.step()
+            self.recorder.scope_prefix = ""
+            for path, gradient in self.parameters.items():
+                gradient.grad = None
+        for name, tensor in state.items():
+            self._give_state(name, tensor)
+
+    def _first_step(self, paths: Any, gradients: dict[str, torch.Tensor]) -> dict[str, dict[str, Any]]:
+        """The state that the optimizer has after a step: a step on tensors that are not recorded makes it."""
+        assert self.optimizer is not None
+        stand_ins = {}
+        for path, original in self.originals.items():
+            stand_in = torch.empty(original.shape, dtype=original.dtype)
+            stand_in.requires_grad_(original.requires_grad)
+            if path in gradients:
+                stand_in.grad = torch.empty(original.shape, dtype=original.dtype)
+            stand_ins[path] = stand_in
+        optimizer = _copy_of(self.optimizer, {tensor: stand_ins[path] for tensor, path in paths.items()})
+        optimizer.step()
+        return {path: dict(optimizer.state[stand_in]) for path, stand_in in stand_ins.items() if stand_in in optimizer.state}
+
+    def _shadow(self, paths: Any, gradients: dict[str, torch.Tensor]) -> torch.optim.Optimizer:
+        assert self.optimizer is not None
+        with torch.no_grad():
+            leaves = {}
+            for path, parameter in self.parameters.items():
+                leaves[path] = parameter
+                parameter.grad = None
+                if path in gradients:
+                    parameter.grad = gradients[path]
+        return _copy_of(self.optimizer, {tensor: leaves[path] for tensor, path in paths.items()})
+
+
+def arguments_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """How a model is called with a batch: names as keywords, lists as positions."""
+    if isinstance(batch, Mapping):
+        return (), dict(batch)
+    if isinstance(batch, (tuple, list)):
+        return tuple(batch), {}
+    return (batch,), {}
+
+
+def loss_of(output: Any, batch: Any, loss_fn: Callable[..., Any] | None) -> torch.Tensor:
+    """The loss of an output: what `loss_fn` makes of it, else what the model itself calls its loss."""
+    if loss_fn is not None:
+        loss = loss_fn(output, batch) if _takes_two(loss_fn) else loss_fn(output)
+    elif torch.is_tensor(output):
+        loss = output
+    elif isinstance(output, Mapping):
+        loss = output.get("loss")
+    else:
+        loss = getattr(output, "loss", None)
+        if loss is None and isinstance(output, (tuple, list)) and output and torch.is_tensor(output[0]):
+            loss = output[0]
+    if not torch.is_tensor(loss) or loss.numel() != 1 or not loss.is_floating_point():
+        found = f"a tensor of shape {tuple(loss.shape)}" if torch.is_tensor(loss) else f"`{type(loss).__name__}`"
+        raise _core.Error(
+            f"the loss is {found}, not a single number\n\n"
+            "hint: give a `loss_fn` that makes one of the model's output, and of the batch if it takes two arguments"
+        )
+    return loss.reshape(()) if loss.ndim else loss
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    if isinstance(function, torch.nn.Module):
+        function = function.forward
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) >= 2 or any(p.kind == p.VAR_POSITIONAL for p in parameters)
+
+
+def _flattened(tree: Any, root: str = "batch") -> tuple[list[str], list[Any], Any]:
+    keyed, spec = pytree.tree_flatten_with_path(tree)
+    paths = [root + "".join(f".{_key(key)}" for key in path) for path, _ in keyed]
+    return paths, [leaf for _, leaf in keyed], spec
+
+
+def _key(key: Any) -> str:
+    for name in ("key", "name", "idx"):
+        if hasattr(key, name):
+            return str(getattr(key, name))
+    return str(key)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """What functionalization has made of a tensor by now."""
+    if not torch._is_functional_tensor(tensor):
+        return tensor
+    torch._sync(tensor)
+    return torch._from_functional_tensor(tensor)
+
+
+def _copy_of(optimizer: torch.optim.Optimizer, replaced: Any) -> torch.optim.Optimizer:
+    """The optimizer with other parameters and no state, told to work parameter by parameter on tensors alone."""
+    made = copy.copy(optimizer)
+    made.state = type(optimizer.state)(dict) if hasattr(optimizer.state, "default_factory") else {}
+    made.param_groups = []
+    for group in optimizer.param_groups:
+        own = {**group, "params": [replaced[parameter] for parameter in group["params"]]}
+        own.update({key: False for key in ("foreach", "fused") if key in own})
+        own.update({"capturable": True} if "capturable" in own else {})
+        made.param_groups.append(own)
+    made._optimizer_step_pre_hooks = {}
+    made._optimizer_step_post_hooks = {}
+    return made
+
+
+@contextlib.contextmanager
+def _functional() -> Iterator[None]:
+    """Ops that write to tensors become ops that make new ones."""
+    mkldnn = torch._C._get_mkldnn_enabled()
+    torch._enable_functionalization(reapply_views=True)
+    try:
+        # Kernels of one library for CPUs would stand for several ops each.
+        torch._C._set_mkldnn_enabled(False)
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(mkldnn)
+        torch._disable_functionalization()
+
+
+@contextlib.contextmanager
+def _apart() -> Iterator[None]:
+    """Nothing is recorded here, and tensors are plain."""
+    torch._disable_functionalization()
+    try:
+        with torch.utils._python_dispatch._disable_current_modes():
+            yield
+    finally:
+        torch._enable_functionalization(reapply_views=True)
+
+
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    """Optimizers and models keep to tensors where they are compiled, instead of asking for the numbers in them."""
+    with unittest.mock.patch("torch.compiler.is_compiling", lambda: True):
+        yield
+
+
+@contextlib.contextmanager
+def _static_experts(model: torch.nn.Module) -> Iterator[None]:
+    """Models of `transformers` loop over the experts that tokens chose, which cannot be known without tokens. They also
+    have a form that works for all tokens at once, which they use when they are exported."""
+    configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
+    changed = []
+    for config in configs.values():
+        if getattr(config, "_experts_implementation", None) in ("eager", "grouped_mm"):
+            changed.append((config, config._experts_implementation))
+            config._experts_implementation = "batched_mm"
+    try:
+        yield
+    finally:
+        for config, before in changed:
+            config._experts_implementation = before
+
+
+def _data_dependent(name: str, error: Exception) -> str:
+    return (
+        f"`{name}` does something that depends on numbers which are only known when it runs: `{error}`\n\n"
+        "hint: shapes and branches must follow from shapes alone; replace `.item()`, `nonzero()` and masks as indices by "
+        "`torch.where` and `masked_fill`"
+    )

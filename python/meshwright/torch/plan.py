@@ -1,0 +1,116 @@
+"""What is called first: `profile` for what a step costs, `plan` for how to run it on a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Union
+
+import torch
+
+from meshwright import _core
+from meshwright.tactics import Tactic, to_toml
+from meshwright.torch.capture import capture
+
+Path_ = Union[str, "os.PathLike[str]"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """What a step costs on one device. It prints as `meshwright profile` does."""
+
+    text: str
+    # The same as `meshwright profile --json` gives it.
+    data: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def flops(self) -> int:
+        """Operations in products of matrices and convolutions, as `FlopCounterMode` counts them."""
+        return round(self.data["flops"])
+
+    @property
+    def saved_activation_bytes(self) -> int:
+        """What the forward pass keeps for the backward pass."""
+        return self.data["saved_activation_bytes"]
+
+    @property
+    def forward_backward_peak_bytes(self) -> int:
+        """The most that there is at a time besides parameters, state and batch until the backward pass is over."""
+        return self.data["forward_backward_peak_bytes"]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that there is at a time, with everything."""
+        return self.data["peak_bytes"]
+
+
+def profile(
+    model: torch.nn.Module,
+    batch: Any,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> Profile:
+    """What a step costs when PyTorch runs it op by op on one device; nothing is run, and shapes are all that matters.
+
+    Args:
+      model: a module, which may lie on the device `meta`.
+      batch: what it is called with: a mapping of keywords, a list of positions, or one tensor.
+      loss_fn: makes the loss of the model's output, and of the batch where it takes two arguments; else the output is
+        the loss, or has one.
+      optimizer: made from the parameters of the model; without one, the plainest that keeps nothing is taken.
+    """
+    if optimizer is None:
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.SGD(trained, lr=1.0)
+    text, data = capture(model, batch, loss_fn, optimizer).program.profile("eager")
+    return Profile(text, json.loads(data))
+
+
+def plan(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: Any,
+    loss_fn: Callable[..., Any] | None = None,
+    *,
+    cluster: Path_,
+    memory: str | int | None = None,
+    mesh: str | Mapping[str, int] | None = None,
+    tactics: Path_ | Iterable[Tactic] | None = None,
+    microbatches: int | None = None,
+    engine: str = "pytorch",
+) -> _core.Plan | _core.Pipeline:
+    """Plans a training step for a cluster, which need not be here. Model and batch may lie on the device `meta`.
+
+    Args:
+      model, optimizer, batch, loss_fn: as `profile` takes them.
+      cluster: a name such as `8x8xh100`, or a TOML file.
+      memory: what a device may use, as `"70GiB"` or a number of bytes; all that it has if not given.
+      mesh: axes of devices and their sizes, as `{"data": 2, "model": 4}`; searched if not given.
+      tactics: what is decided already, as a list of tactics or a tactics file; the rest is planned.
+      microbatches: in how many microbatches a step runs; searched if not given.
+      engine: what runs it, as `meshwright plan --engine` takes it.
+    """
+    program = capture(model, batch, loss_fn, optimizer).program
+    described = _read(cluster) if isinstance(cluster, os.PathLike) or cluster.endswith(".toml") else cluster
+    axes = ",".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
+    told = _tactics(tactics)
+    has_stages = told is not None and _core.stage_count(told) is not None
+    make = program.pipeline if has_stages else program.plan
+    limit = f"{memory}B" if isinstance(memory, int) else memory
+    return make(described, memory=limit, mesh=axes, tactics=told, microbatches=microbatches, engine=engine)
+
+
+def _tactics(tactics: Path_ | Iterable[Tactic] | None) -> str | None:
+    if tactics is None:
+        return None
+    return _read(tactics) if isinstance(tactics, (str, os.PathLike)) else to_toml(tactics)
+
+
+def _read(path: Path_) -> str:
+    return Path(path).read_text(encoding="utf-8")

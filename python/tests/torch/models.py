@@ -1,0 +1,129 @@
+"""Whole models as people use them, from their configurations and small enough for the reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torchvision
+import transformers
+
+
+class Case(NamedTuple):
+    model: torch.nn.Module
+    batch: Any
+    loss_fn: Callable[..., Any] | None = None
+
+
+def _tokens(vocabulary: int = 32, batch: int = 2, length: int = 8) -> torch.Tensor:
+    return torch.randint(0, vocabulary, (batch, length))
+
+
+def gpt2() -> Case:
+    config = transformers.GPT2Config(
+        n_layer=2, n_embd=16, n_head=2, vocab_size=32, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+    )
+    tokens = _tokens()
+    return Case(transformers.GPT2LMHeadModel(config), {"input_ids": tokens, "labels": tokens})
+
+
+def bert() -> Case:
+    config = transformers.BertConfig(
+        num_hidden_layers=2, hidden_size=16, num_attention_heads=2, intermediate_size=32, vocab_size=32,
+        max_position_embeddings=16, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+    )  # fmt: skip
+    tokens, labels = _tokens(), _tokens()
+    labels[0, :3] = -100
+    mask = torch.ones_like(tokens)
+    mask[1, -2:] = 0
+    return Case(
+        transformers.BertForMaskedLM(config), {"input_ids": tokens, "labels": labels, "attention_mask": mask}
+    )
+
+
+def llama() -> Case:
+    config = transformers.LlamaConfig(
+        num_hidden_layers=2, hidden_size=16, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32,
+        vocab_size=32,
+    )  # fmt: skip
+    tokens = _tokens()
+    return Case(transformers.LlamaForCausalLM(config), {"input_ids": tokens, "labels": tokens})
+
+
+def mixtral() -> Case:
+    config = transformers.MixtralConfig(
+        num_hidden_layers=2, hidden_size=16, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32,
+        vocab_size=32, num_local_experts=4, output_router_logits=True,
+    )  # fmt: skip
+    tokens = _tokens()
+    return Case(transformers.MixtralForCausalLM(config), {"input_ids": tokens, "labels": tokens})
+
+
+def t5() -> Case:
+    config = transformers.T5Config(
+        num_layers=2, d_model=16, d_kv=8, num_heads=2, d_ff=32, vocab_size=32, dropout_rate=0,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    return Case(transformers.T5ForConditionalGeneration(config), {"input_ids": _tokens(), "labels": _tokens()})
+
+
+def vit() -> Case:
+    config = transformers.ViTConfig(
+        num_hidden_layers=2, hidden_size=16, num_attention_heads=2, intermediate_size=32, image_size=16, patch_size=4,
+        hidden_dropout_prob=0, attention_probs_dropout_prob=0, num_labels=5,
+    )  # fmt: skip
+    batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([1, 3])}
+    return Case(transformers.ViTForImageClassification(config), batch)
+
+
+def _classes(output: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(output, torch.arange(output.shape[0]))
+
+
+def resnet50() -> Case:
+    # At its start, PyTorch's own gradients in f32 are off by up to a third from those in f64: where a norm is taken over
+    # few places, roundings decide which of the activations are on.
+    model = torchvision.models.resnet50(num_classes=5).double()
+    return Case(model, (torch.randn(2, 3, 32, 32).double(),), _classes)
+
+
+class Twice(torch.nn.Sequential):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(
+            torch.nn.Conv2d(inputs, outputs, 3, padding=1),
+            torch.nn.GroupNorm(2, outputs),
+            torch.nn.SiLU(),
+            torch.nn.Conv2d(outputs, outputs, 3, padding=1),
+            torch.nn.BatchNorm2d(outputs),
+            torch.nn.ReLU(inplace=True),
+        )
+
+
+class UNet(torch.nn.Module):
+    def __init__(self, width: int = 4) -> None:
+        super().__init__()
+        self.first, self.second, self.third = Twice(3, width), Twice(width, 2 * width), Twice(2 * width, 4 * width)
+        self.pool = torch.nn.MaxPool2d(2)
+        self.up_second = torch.nn.ConvTranspose2d(4 * width, 2 * width, 2, stride=2)
+        self.back_second = Twice(4 * width, 2 * width)
+        self.up_first = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+        self.narrow = torch.nn.Conv2d(2 * width, width, 1)
+        self.back_first = Twice(2 * width, width)
+        self.head = torch.nn.Conv2d(width, 2, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        first = self.first(image)
+        second = self.second(self.pool(first))
+        third = self.third(self.pool(second))
+        second = self.back_second(torch.cat([self.up_second(third), second], 1))
+        first = self.back_first(torch.cat([self.narrow(self.up_first(second)), first], 1))
+        return self.head(first)
+
+
+def unet() -> Case:
+    # Biases before norms have no gradient but roundings, which are there in f32.
+    return Case(UNet().double(), torch.randn(2, 3, 16, 16).double(), lambda output: output.square().mean())
+
+
+MODELS = {make.__name__: make for make in (gpt2, bert, llama, mixtral, t5, vit, resnet50, unet)}

@@ -1,0 +1,30 @@
+"""Programs of whole models compute what PyTorch computes: loss, gradients and buffers."""
+
+import models
+import pytest
+import torch
+
+import meshwright as mw
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_loss_and_gradients_are_those_of_pytorch(name):
+    torch.manual_seed(0)
+    case = models.MODELS[name]()
+    assert mw.torch.check(case.model, case.batch, case.loss_fn)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", models.MODELS)
+def test_models_import_whole(name):
+    """Every op is known: warnings are errors here. Weights need not be there, and the update is part of the step."""
+    torch.manual_seed(0)
+    case = models.MODELS[name]()
+    model = case.model.to("meta")
+    optimizer = torch.optim.AdamW(model.parameters())
+    captured = mw.torch.capture(model, case.batch, case.loss_fn, optimizer)
+    assert not captured.unknown
+    names = [name for name, _ in captured.program.arguments]
+    for path, _ in model.named_parameters():
+        assert f"params.{path}" in names
+        assert f"opt.exp_avg.{path}" in names

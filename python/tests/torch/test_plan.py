@@ -1,0 +1,130 @@
+"""Plans of modules, what they say to other tools, and what is refused."""
+
+import json
+import warnings
+
+import models
+import pytest
+import torch
+
+import meshwright as mw
+
+
+def wide(layers=2):
+    inner = [module for _ in range(layers) for module in (torch.nn.Linear(512, 512), torch.nn.ReLU())]
+    with torch.device("meta"):
+        return torch.nn.Sequential(*inner, torch.nn.Linear(512, 8))
+
+
+def mean(output):
+    return output.square().mean()
+
+
+def planned(**options):
+    model = wide()
+    optimizer = torch.optim.AdamW(model.parameters())
+    return mw.torch.plan(model, optimizer, torch.empty(64, 512, device="meta"), mean, **options)
+
+
+def test_plans_are_like_those_of_other_engines(tmp_path):
+    plan = planned(cluster="8xa100-80g")
+    assert plan.engine == "pytorch"
+    assert plan.peak_bytes <= plan.memory_limit
+    plan.save(tmp_path / "plan.json")
+    data = json.loads((tmp_path / "plan.json").read_text())
+    names = [row["name"] for row in data["arguments"]]
+    assert "params.0.weight" in names and "opt.exp_avg.4.bias" in names and "batch" in names
+
+
+def test_tactics_decide_and_exports_tell():
+    plan = planned(cluster="8xa100-80g", mesh={"data": 8}, tactics=[mw.data("data"), mw.zero3("data")])
+    specs = plan.to_pspecs()
+    assert "data" in specs["params.0.weight"]
+    assert "data" in specs["opt.exp_avg.0.weight"]
+    sharded = plan.to_fsdp2()
+    assert sharded.mesh == {"data": 8}
+    assert "0" in sharded.modules
+    assert "fully_shard(model" in str(sharded)
+    assert plan.to_megatron_args()[:2] == ["--tensor-model-parallel-size", "1"]
+
+
+def test_megatron_tactics_are_tensor_parallel():
+    case = models.gpt2()
+    model = case.model.to("meta")
+    plan = mw.torch.plan(
+        model, torch.optim.AdamW(model.parameters()), case.batch, cluster="2xa100-80g", mesh={"model": 2},
+        tactics=[mw.megatron("model")],
+    )  # fmt: skip
+    assert plan.to_megatron_args()[:2] == ["--tensor-model-parallel-size", "2"]
+    assert plan.to_pspecs()["params.transformer.h.0.mlp.c_fc.weight"] == (None, "model")
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(mw.DoesNotFit):
+        planned(cluster="2xa100-80g", memory="1MiB")
+
+
+def test_a_loss_is_a_number():
+    with pytest.raises(mw.Error, match="not a single number"):
+        mw.torch.capture(torch.nn.Linear(2, 2), torch.randn(3, 2))
+
+
+def test_what_depends_on_numbers_is_refused():
+    class Picks(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x[x.sum(1) > 0])
+
+    with pytest.raises(mw.Error, match="only known when it runs"):
+        mw.torch.capture(Picks(2, 2), torch.randn(3, 2), mean)
+
+
+@torch.library.custom_op("meshwright_test::odd", mutates_args=())
+def odd(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+odd.register_fake(torch.empty_like)
+odd.register_autograd(lambda ctx, gradient: gradient)
+
+
+class Odd(torch.nn.Linear):
+    def forward(self, x):
+        return odd(super().forward(x))
+
+
+def test_an_unknown_op_is_whole_with_a_warning_until_it_has_a_rule():
+    with pytest.warns(UserWarning, match="`meshwright_test.odd.default` is not known"):
+        mw.torch.capture(Odd(2, 2), torch.randn(3, 2), mean)
+    mw.torch.register_rule("meshwright_test::odd", "(b d) -> (b d)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = mw.torch.capture(Odd(2, 2), torch.randn(3, 2), mean).program
+    assert "(b d) -> (b d)" in program.text
+
+
+@pytest.mark.parametrize("make", [
+    lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    lambda parameters: torch.optim.AdamW(parameters, 0.1),
+    lambda parameters: torch.optim.Adam(parameters, 0.1, amsgrad=True, weight_decay=0.1),
+    lambda parameters: torch.optim.RMSprop(parameters, 0.1, momentum=0.5, centered=True),
+    lambda parameters: torch.optim.Adagrad(parameters, 0.1),
+], ids=["sgd", "adamw", "amsgrad", "rmsprop", "adagrad"])  # fmt: skip
+def test_updates_are_those_of_pytorch(make):
+    from meshwright.torch.check import difference, evaluate, given
+
+    torch.manual_seed(0)
+    model, batch = torch.nn.Linear(4, 3), torch.randn(5, 4)
+    optimizer = make(model.parameters())
+    mean(model(batch)).backward()
+    optimizer.step()
+    captured = mw.torch.capture(model, batch, mean, optimizer)
+    paths = {parameter: path for path, parameter in model.named_parameters()}
+    values = given(model, batch) | captured.constants
+    for parameter, state in optimizer.state.items():
+        values |= {f"opt.{key}.{paths[parameter]}": value for key, value in state.items() if torch.is_tensor(value)}
+    found = evaluate(captured.program, {name: value.clone() for name, value in values.items()})
+    optimizer.zero_grad()
+    mean(model(batch)).backward()
+    optimizer.step()
+    for path, parameter in model.named_parameters():
+        assert difference(found[f"params.{path}"], parameter.detach()) < 1e-5
