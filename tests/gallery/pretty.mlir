@@ -33,7 +33,7 @@ module @gallery attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1
     %19 = stablehlo.constant dense<1.000000e+00> : tensor<1x8x8x3xf32>
     %20 = stablehlo.constant dense<2.000000e+00> : tensor<3x3x3x16xf32>
     %21 = stablehlo.convolution(%19, %20) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [2, 2], pad = [[1, 1], [1, 1]], lhs_dilate = [1, 1], rhs_dilate = [1, 1], reverse = [false, false]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]} : (tensor<1x8x8x3xf32>, tensor<3x3x3x16xf32>) -> tensor<1x4x4x16xf32>
-    %22 = stablehlo.custom_call @my.call(%21) {backend_config = "a\22b", api_version = 2 : i32, meshwright.rule = "(i) -> (i)", x.map = #x.map<(a) -> {b}>, x.list = [1, "two", @three, {four = 4}]} : (tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32>
+    %22 = stablehlo.custom_call @my.call(%21) {backend_config = "a\22b", api_version = 2 : i32, meshwright.rule = "(i j k l) -> (i j k l)", x.map = #x.map<(a) -> {b}>, x.list = [1, "two", @three, {four = 4}]} : (tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32>
     stablehlo.custom_call @check.expect_close(%22, %22) {has_side_effect = true, max_ulp_difference = 5 : i64} : (tensor<1x4x4x16xf32>, tensor<1x4x4x16xf32>) -> ()
     %23:3 = stablehlo.while(%iter = %c, %acc = %5, %old = %arg1) : tensor<i32>, tensor<4x8xf32>, tensor<8x8xf32>
      cond {

@@ -1081,7 +1081,7 @@ fn odd_names_survive_printing() {
             let text = format!(
                 "module @\"{name}\" {{\nfunc.func @main(%x: tensor<f32> loc(\"{name}\")) -> (tensor<f32> {{jax.result_info = \"{name}\"}}) {{\n\
                  x.y(%x) {{\"{name}\" = \"{name}\"}} : (tensor<f32>) -> () loc(\"{name}\"(\"{name}\":1:2))\n\
-                 stablehlo.custom_call @\"{name}\"(%x) {{has_side_effect = true, meshwright.rule = \"{name}\"}} : (tensor<f32>) -> ()\n\
+                 stablehlo.custom_call @\"{name}\"(%x) {{has_side_effect = true, backend_config = \"{name}\"}} : (tensor<f32>) -> ()\n\
                  return %x : tensor<f32>\n}}\n}}\n"
             );
             works(&text);

@@ -42,7 +42,8 @@ impl Binding {
         let peak = profile.at_peak();
         let mut by_class = ByClass::default();
         let mut largest: Vec<Held> = Vec::new();
-        for buffer in &peak.buffers {
+        // Simulations count no single numbers.
+        for buffer in peak.buffers.iter().filter(|buffer| !buffer.is_number()) {
             let class = class_of(&profile, &outcome.classes, buffer);
             by_class[class as usize] += buffer.bytes;
             let (name, bytes) = (name_of(&profile, buffer), buffer.bytes as u64);

@@ -342,7 +342,9 @@ fn simulate_ranked<'g>(
         let best = searched.best(request).map(|(_, outcome)| outcome);
         if let Some(outcome) = best {
             let worse = if outcome.labelled.is_bound { MOST_WORSE } else { MOST_WORSE_AGAIN };
-            let most_seconds = most_seconds.min(outcome.timeline.step_seconds * worse);
+            // Labels of others may promise as much too little as its own did.
+            let promised = outcome.labelled.seconds.max(outcome.timeline.step_seconds);
+            let most_seconds = most_seconds.min(promised * worse);
             rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= most_seconds);
         }
         let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);

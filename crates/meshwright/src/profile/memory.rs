@@ -59,6 +59,11 @@ impl Buffer {
     pub fn is_counted(&self) -> bool {
         !matches!(self.holds, Holds::Guest(_))
     }
+
+    /// Whether it is a result of one number, such as a loss.
+    pub fn is_number(&self) -> bool {
+        matches!(self.holds, Holds::Result(_)) && self.bytes <= NUMBER_BYTES
+    }
 }
 
 /// What memory is taken for.
@@ -167,7 +172,7 @@ impl Memory {
         let mut classes = ByClass::default();
         let results = self.buffers.iter().filter(|buffer| matches!(buffer.holds, Holds::Result(_)));
         results
-            .filter(|buffer| buffer.bytes > NUMBER_BYTES)
+            .filter(|buffer| !buffer.is_number())
             .for_each(|buffer| classes[buffer.class as usize] += buffer.bytes);
         classes
     }
@@ -203,10 +208,10 @@ fn largest(timeline: &[ByClass], counts: impl Fn(usize) -> bool) -> usize {
     counted.map(|(_, classes)| classes.iter().sum()).max().unwrap_or(0)
 }
 
-/// Buffers of arguments and of results that overwrite none, for all of a step.
 /// The largest single number.
 const NUMBER_BYTES: usize = 8;
 
+/// Buffers of arguments and of results that overwrite none, for all of a step.
 pub(super) fn outer_buffers(program: &Program, anatomy: &Anatomy, steps: usize) -> Vec<Buffer> {
     let mut buffers = argument_buffers(program, anatomy, steps);
     let on_host = program.on_host();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::program::{Cuts, Groups, MeshPart, ProgramPart, Shardings, Shown, arguments_part, program_part};
 use super::simulate::{finished, simulated};
-use super::steps::{On, of_recipe};
+use super::steps::of_recipe;
 use super::transfers::{Resharded, reshards_part};
 use super::{Document, Tables, Verdict};
 use crate::plan::{PlanFile, Report, in_words};
@@ -78,8 +78,7 @@ pub(super) fn planned_parts(document: &mut Document, tables: &mut Tables, summar
     }
     document.mesh = Some(MeshPart::new(mesh));
     document.program = Some(ProgramPart::with_shardings(part, shardings));
-    let on = On { cluster: simulation.cluster, engine: simulation.engine };
-    document.steps = of_recipe(on, program, recipe);
+    document.steps = of_recipe(summary, program, recipe);
 }
 
 /// The page of plans under many limits.
@@ -118,7 +117,10 @@ fn points(alternatives: &[Considered], pareto: &[Considered]) -> Vec<PlanPoint> 
 
 fn point(considered: &Considered, is_frontier: bool, is_chosen: bool) -> PlanPoint {
     PlanPoint {
-        mesh: considered.mesh.to_string(),
+        mesh: match considered.stages {
+            1 => considered.mesh.to_string(),
+            stages => format!("{stages} stages of {}", considered.mesh),
+        },
         microbatches: considered.microbatches,
         step_seconds: considered.step_seconds,
         peak_bytes: considered.peak_bytes,

@@ -5,7 +5,7 @@ use meshwright::lower::{CollectiveKind, LocalProgram, Measures, Movement, estima
 use meshwright::plan::Recipe;
 use meshwright::profile::ByClass;
 use meshwright::program::{ArgumentClass, Program};
-use meshwright::shard::{Layout, Mesh};
+use meshwright::shard::{Layout, Mesh, Sharding};
 use meshwright::simulate::{Engine, Prepared, Runner, Timeline, movement_seconds, simulate};
 use meshwright::tactics::LaidOut;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::simulate::{Summary, by_class};
 use crate::table::{count, counted};
 
 /// The step after a decision.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct StepPart {
     name: String,
     /// What was decided; literals stand in backticks.
@@ -60,7 +60,7 @@ fn counts(measures: &Measures) -> Value {
 }
 
 /// Arguments that lie otherwise.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct Change {
     name: String,
     count: usize,
@@ -97,59 +97,72 @@ pub(super) fn of_tactics(
 }
 
 /// The steps of a plan: what it decides, one kind of decision after the other.
-pub(super) fn of_recipe(on: On<'_>, program: &Program, recipe: &Recipe) -> Vec<StepPart> {
-    let runner = Runner { cluster: on.cluster, device: on.cluster.device(0), engine: on.engine };
+pub(super) fn of_recipe(summary: &Summary<'_>, program: &Program, recipe: &Recipe) -> Vec<StepPart> {
+    let (cluster, engine) = (summary.simulation.cluster, summary.simulation.engine);
+    let runner = Runner { cluster, device: cluster.device(0), engine };
     let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
-    let (again, splits, held) = (Vec::new(), Vec::new(), Vec::new());
-    let bare = Recipe { microbatches: 1, is_eager: false, again, splits, held, ..recipe.clone() };
-    let whole = meshwright::shard::Sharding::whole;
-    let arguments = program.body().arguments.iter().map(|&value| whole(program.shape(value).len())).collect();
-    let nothing = Recipe { ops: Vec::new(), arguments, ..bare.clone() };
-    let mut stages: Vec<(&str, String, Recipe)> =
-        vec![("as written", "Every device does everything.".to_owned(), nothing)];
-    let cut = format!(
-        "{} of {} run in parts on the mesh `{}`.",
-        count(recipe.ops.len()),
-        counted(program.ops.len(), "operation"),
-        recipe.mesh
-    );
-    stages.push(("cut over devices", cut, bare.clone()));
-    let mut next = bare;
+    let anatomy = program.anatomy();
+    let mut steps = Steps::new(On { cluster, engine }, program, &anatomy.classes);
+    for (name, words, recipe) in partial_recipes(program, recipe) {
+        let Ok((local, _)) = recipe.lower(program, &price) else { return Vec::new() };
+        steps.add(name, words, local, Vec::new());
+    }
+    if let (Some(_), Some(last)) = (&recipe.staging, steps.parts.last().cloned()) {
+        let mut staged = StepPart { name: "stages".to_owned(), changes: Vec::new(), ..last };
+        staged.becomes_pipeline(summary);
+        steps.parts.push(staged);
+    }
+    steps.parts
+}
+
+/// A recipe in parts, each with all before it: a name, what it adds in words, and itself. Stages are left out.
+fn partial_recipes(program: &Program, recipe: &Recipe) -> Vec<(&'static str, String, Recipe)> {
+    let arguments = program.body().arguments.iter().map(|&value| Sharding::whole(program.shape(value).len())).collect();
+    let mut next = Recipe {
+        mesh: recipe.mesh.clone(),
+        microbatches: 1,
+        is_eager: false,
+        arguments,
+        ops: Vec::new(),
+        again: Vec::new(),
+        splits: Vec::new(),
+        held: Vec::new(),
+        staging: None,
+    };
+    let mut parts = vec![("as written", "Every device does everything.".to_owned(), next.clone())];
+    next.arguments.clone_from(&recipe.arguments);
+    next.ops.clone_from(&recipe.ops);
+    let (cut, all) = (count(recipe.ops.len()), counted(program.ops.len(), "operation"));
+    parts.push((
+        "cut over devices",
+        format!("{cut} of {all} run in parts on the mesh `{}`.", recipe.mesh),
+        next.clone(),
+    ));
     if !recipe.again.is_empty() {
-        let ops: usize = recipe.again.iter().map(|again| again.ops.len()).sum();
+        let ops = counted(recipe.again.iter().map(|again| again.ops.len()).sum(), "operation");
         next.again.clone_from(&recipe.again);
-        stages.push((
+        parts.push((
             "computed again",
-            format!("{} of the forward pass run again for the backward pass.", counted(ops, "operation")),
+            format!("{ops} of the forward pass run again for the backward pass."),
             next.clone(),
         ));
     }
     if recipe.microbatches > 1 {
-        next.microbatches = recipe.microbatches;
-        next.is_eager = recipe.is_eager;
-        stages.push((
-            "microbatches",
-            format!("The batch goes through in {} parts.", count(recipe.microbatches)),
-            next.clone(),
-        ));
+        (next.microbatches, next.is_eager) = (recipe.microbatches, recipe.is_eager);
+        let words = format!("The batch goes through in {} parts.", count(recipe.microbatches));
+        parts.push(("microbatches", words, next.clone()));
     }
     if !recipe.splits.is_empty() {
-        let ops: usize = recipe.splits.iter().map(|split| split.ops.len()).sum();
+        let ops = counted(recipe.splits.iter().map(|split| split.ops.len()).sum(), "operation");
         next.splits.clone_from(&recipe.splits);
-        stages.push(("slices", format!("{} run a slice at a time.", counted(ops, "operation")), next.clone()));
+        parts.push(("slices", format!("{ops} run a slice at a time."), next.clone()));
     }
     if !recipe.held.is_empty() {
+        let arguments = counted(recipe.held.len(), "argument");
         next.held.clone_from(&recipe.held);
-        let words = format!("{} of state lie on the host.", counted(recipe.held.len(), "argument"));
-        stages.push(("state on the host", words, next));
+        parts.push(("state on the host", format!("{arguments} lie in the memory of the host."), next));
     }
-    let anatomy = program.anatomy();
-    let mut steps = Steps::new(on, program, &anatomy.classes);
-    for (name, words, recipe) in stages {
-        let Ok((local, _)) = recipe.lower(program, &price) else { return Vec::new() };
-        steps.add(name, words, local, Vec::new());
-    }
-    steps.parts
+    parts
 }
 
 struct Steps<'s> {

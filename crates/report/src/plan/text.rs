@@ -1,5 +1,6 @@
 //! The plan as people read it.
 
+use meshwright::pipeline::Staging;
 use meshwright::plan::{Considered, Decision, Keeping};
 use meshwright::program::{OpId, Phase, Program};
 use meshwright::shard::{Axis, Mesh};
@@ -51,9 +52,11 @@ impl Report<'_> {
             Ok(devices) if devices != self.plan.recipe.mesh => format!("--mesh {devices} "),
             _ => String::new(),
         };
+        let is_same = other.stages == self.plan.recipe.staging.as_ref().map_or(1, Staging::stages);
+        let stages = if is_same { String::new() } else { format!("--stages {} ", other.stages) };
         let (more, size) = (share(other.step_seconds / step - 1.0, 1.0), size(other.peak_bytes as usize));
         let microbatches = other.microbatches;
-        vec![format!("`{mesh}--microbatches {microbatches}` takes {size} at the peak, and {more} more time")]
+        vec![format!("`{stages}{mesh}--microbatches {microbatches}` takes {size} at the peak, and {more} more time")]
     }
 
     /// What the dearest operations do, those alike told once.

@@ -27,6 +27,15 @@ pub fn in_words(file: &PlanFile) -> Vec<String> {
             count(all)
         ),
     });
+    if let Some(stages) = &file.stages {
+        let chunks = if stages.chunks > 1 { format!(" of {} chunks each", stages.chunks) } else { String::new() };
+        let count = counted(stages.count, "stage");
+        words.insert(0, format!("The model is cut into {count}{chunks}, in the order `{}`.", stages.schedule));
+    }
+    let held = file.arguments.iter().filter(|argument| argument.on_host).count();
+    if held > 0 {
+        words.push(format!("{} of state lie on the host and are copied for their update.", counted(held, "argument")));
+    }
     for split in &file.splits {
         words.push(format!(
             "What is largest in memory runs in {}, one after the other.",
