@@ -39,13 +39,15 @@ PRESETS = {
 }
 STAGES = {"2 stages": 2, "4 stages": 4}
 WAYS = [*LIMITS, *PRESETS, *STAGES]
-# What models have nothing for: no tokens, no experts.
+# Every node of a graph may hear of every other, so that its batch is not cut in time.
+MICROBATCHES = {"graph_network": 1}
+# What models have nothing for: no tokens, no experts, no pairs of products.
 WITHOUT = {
     "bert": {"expert"},
     "gpt": {"expert"},
     "graph_network": {"vocab", "expert"},
     "llama": {"expert"},
-    "lstm": {"expert"},
+    "lstm": {"expert", "megatron", "megatron and zero3"},
     "mlp": {"vocab", "expert"},
     "moe": set(),
     "resnet": {"vocab", "expert"},
@@ -90,7 +92,7 @@ def prepared(name, way):
         share = LIMITS[way]
         options = {} if share is None else {"memory": limit_bytes(name, share)}
     elif way in STAGES:
-        options = {"tactics": [mw.stages(STAGES[way]), mw.data("data")], "microbatches": 2}
+        options = {"tactics": [mw.stages(STAGES[way]), mw.data("data")], "microbatches": MICROBATCHES.get(name, 2)}
     else:
         mesh, tactics = PRESETS[way]
         options = {"mesh": mesh, "tactics": [*tactics, mw.auto(only=[])], "microbatches": 1}
