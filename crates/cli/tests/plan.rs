@@ -10,13 +10,16 @@ use std::process::{Command, Output};
 use json::{check_keys, printed};
 use serde_json::Value;
 
-/// A step that is cut over nodes and devices and recomputes, one in microbatches, and one in slices.
+/// A step that is cut over nodes and devices and recomputes, one in microbatches, one in slices, one with state on the host,
+/// and one in stages.
 const MODEL: &str =
     "gpt2 --set layers=4 --set hidden=1024 --set heads=16 --set seq=512 --set vocab=8192 --set batch=64";
-const CASES: [&str; 3] = [
+const CASES: [&str; 5] = [
     "--cluster 2x2xv100-16g --memory 5GiB --microbatches 1",
     "--cluster 4xv100-16g --memory 4GiB",
     "--cluster 1xa100-80g --memory 7GiB --microbatches 1",
+    "--cluster 1xa100-80g --memory 2000MiB --microbatches 16",
+    "--cluster 4xv100-16g --stages 2 --microbatches 8",
 ];
 
 fn words(text: &str) -> Vec<&str> {

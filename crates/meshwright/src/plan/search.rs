@@ -454,13 +454,12 @@ impl<'g> Candidate<'g> {
 
     /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
     /// better than what was found.
-    fn label_again(mut self, request: &Request<'_>, best: f64) -> Candidate<'g> {
+    fn label_again(mut self, best: f64) -> Candidate<'g> {
         let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
         let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
         let (before, exposure) = (&outcome.labelled, exposed(outcome));
         let simulated = outcome.timeline.step_seconds;
         let most = best * MOST_WORSE_PROMISED;
-        let most = if request.fits(outcome) { most.min(simulated * (1.0 - LEAST_FASTER)) } else { most };
         // What was simulated, had it been labelled with what is known now.
         let known = before.seconds + (exposure.0 - before.exposure.0) * before.hideable_seconds;
         let promised = |seconds: f64| simulated + seconds - known;
@@ -489,7 +488,7 @@ pub(super) fn refine<'g>(
         let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
         let fitting = outcomes.filter(|outcome| request.fits(outcome));
         best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
-        candidates = in_parallel(candidates, |candidate| candidate.label_again(request, best));
+        candidates = in_parallel(candidates, |candidate| candidate.label_again(best));
     }
     for candidate in candidates {
         let sketch = &candidate.sketch;

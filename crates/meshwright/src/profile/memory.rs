@@ -171,9 +171,7 @@ impl Memory {
     pub fn result_classes(&self) -> ByClass {
         let mut classes = ByClass::default();
         let results = self.buffers.iter().filter(|buffer| matches!(buffer.holds, Holds::Result(_)));
-        results
-            .filter(|buffer| !buffer.is_number())
-            .for_each(|buffer| classes[buffer.class as usize] += buffer.bytes);
+        results.filter(|buffer| !buffer.is_number()).for_each(|buffer| classes[buffer.class as usize] += buffer.bytes);
         classes
     }
 
