@@ -17,7 +17,7 @@ use std::{env, iter};
 use anyhow::{Result, bail};
 
 const USAGE: &str = "\
-Usage: cargo xtask test [--rust | --python | --web | --jax VERSION]
+Usage: cargo xtask test [--rust | --python | --web | --torch | --jax VERSION]
        cargo xtask web [--check]
        cargo xtask bench [--profile]
        cargo xtask bars [time | gap | osdp | grid | stages | tests | jax]
@@ -27,6 +27,7 @@ Usage: cargo xtask test [--rust | --python | --web | --jax VERSION]
   test --python   only the tests in Python
   test --jax 0.7  only the tests of the package, with another version of JAX and what goes with it,
                   one of those in `python/versions`
+  test --torch    only those of PyTorch, which the others leave out: its packages take about 5 GB
   test --web      only those of the page, in a browser
   web             bundle the page that `--html` writes; with `--check`, only compare
   bench           time the importer beside jaxlib's parser, partitioning beside Shardy, the profiler
@@ -59,6 +60,7 @@ fn run() -> Result<bool> {
         ["test", "--web"] => Ok(test::run(&test::Steps { rust: false, python: false, web: true })),
         ["web"] => web::bundle(false).map(|()| true),
         ["web", "--check"] => web::bundle(true).map(|()| true),
+        ["test", "--torch"] => Ok(test::run_with_torch()),
         ["test", "--jax", version] => Ok(test::run_with_jax(version)),
         ["bench"] => bench::run().map(|()| true),
         ["bench", "--profile"] => bench::profiler().map(|()| true),
