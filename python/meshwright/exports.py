@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from typing import Any
 
@@ -70,37 +71,97 @@ def to_fsdp2(plan: Plan) -> Fsdp2:
     return Fsdp2({axis: sizes[axis] for axis in sizes if axis in data}, modules, tuple(notes))
 
 
-def to_megatron_args(plan: Plan) -> list[str]:
-    """The arguments of Megatron-LM that come nearest. What differs is said in the last ones, as a comment."""
-    sizes = dict(plan.mesh)
-    data = _batch_axes(plan)
-    rows = _arguments(plan)
-    cut: set[str] = set()
-    sharded_state = sharded_parameters = False
-    for row in rows:
-        axes = {axis for dim in _spec(row["stored"]) for axis in _names(dim)}
-        if row["role"] == "parameter":
-            cut |= axes - data
-            sharded_parameters |= bool(axes & data)
-        elif row["role"] == "state":
-            sharded_state |= bool(axes & data)
-    tensor = 1
-    for axis in cut:
-        tensor *= sizes[axis]
-    found = ["--tensor-model-parallel-size", str(tensor), "--pipeline-model-parallel-size", "1"]
-    if sharded_parameters:
+class MegatronArguments(list[str]):
+    """Arguments of Megatron-LM as its command takes them, and where the plan does something that they do not say."""
+
+    def __init__(self, arguments: list[str], notes: list[str]) -> None:
+        super().__init__(arguments)
+        self.notes = tuple(notes)
+
+    def __str__(self) -> str:
+        """A line for an option, then the notes."""
+        options: list[str] = []
+        for argument in self:
+            if argument.startswith("--"):
+                options.append(argument)
+            else:
+                options[-1] += f" {argument}"
+        return "\n".join([*options, *(f"# {note}" for note in self.notes)])
+
+
+def to_megatron_args(plan: Plan) -> MegatronArguments:
+    """The arguments of Megatron-LM that come nearest, with notes on what differs."""
+    rows, data = _arguments(plan), _batch_axes(plan)
+    kept = [(row, {axis for dim in _spec(row["stored"]) for axis in _names(dim)}) for row in rows if row["role"] != "input"]
+    parameters = [(row, axes) for row, axes in kept if row["role"] == "parameter"]
+    state = [(row, axes) for row, axes in kept if row["role"] == "state"]
+    tensor_axes = {axis for _, axes in parameters for axis in axes - data}
+    sequence = _batch_axes(plan, dim=1) - data
+    found = ["--tensor-model-parallel-size", str(_ways(plan, tensor_axes)), "--pipeline-model-parallel-size", "1"]
+    if sequence:
+        found += ["--context-parallel-size", str(_ways(plan, sequence))]
+    shards_parameters = any(axes & data for _, axes in parameters)
+    if shards_parameters:
         found += ["--use-torch-fsdp2"]
-    elif sharded_state:
+    elif any(axes & data for _, axes in state):
         found += ["--use-distributed-optimizer"]
     batch = _batch_size(rows)
     if batch is not None:
-        ways = 1
-        for axis in data:
-            ways *= sizes[axis]
-        found += ["--global-batch-size", str(batch), "--micro-batch-size", str(max(1, batch // ways // plan.microbatches))]
-    if json.loads(plan.json).get("recomputed"):
+        each = batch // _ways(plan, data) // plan.microbatches
+        found += ["--global-batch-size", str(batch), "--micro-batch-size", str(max(1, each))]
+    recomputed = json.loads(plan.json).get("recomputed")
+    if recomputed:
         found += ["--recompute-activations"]
-    return found
+    notes = _unevenly_cut(parameters, tensor_axes) + _unevenly_sharded(parameters, state, data, shards_parameters)
+    if recomputed:
+        notes.append("the plan says op by op what is made again; `--recompute-activations` does so for attention alone")
+    return MegatronArguments(found, notes + _other_notes(plan, rows))
+
+
+def _ways(plan: Plan, axes: set[str]) -> int:
+    return math.prod(size for axis, size in plan.mesh if axis in axes)
+
+
+def _unevenly_cut(parameters: list[Any], tensor_axes: set[str]) -> list[str]:
+    """Megatron cuts all matrices of layers, and each by all devices that are there for that."""
+    partly = [row["name"] for row, axes in parameters if axes & tensor_axes and not tensor_axes <= axes]
+    is_matrix = lambda row: row["type"].count("x") > 1  # noqa: E731
+    whole = [row["name"] for row, axes in parameters if tensor_axes and is_matrix(row) and not axes & tensor_axes]
+    notes = []
+    if partly:
+        notes.append(f"{_such_as(partly)} cut over some axes of {', '.join(sorted(tensor_axes))}; Megatron cuts over all of them")
+    if whole:
+        notes.append(f"{_such_as(whole)} not cut for tensor parallelism; Megatron cuts all matrices of layers")
+    return notes
+
+
+def _unevenly_sharded(parameters: list[Any], state: list[Any], data: set[str], shards_parameters: bool) -> list[str]:
+    """Megatron shards all parameters, or all state of the optimizer, or none."""
+    of, option = (parameters, "--use-torch-fsdp2") if shards_parameters else (state, "--use-distributed-optimizer")
+    # What has but few numbers is whole or not, whoever shards it.
+    large = [(row, axes) for row, axes in of if row["type"].count("x") > 1]
+    whole = [row["name"] for row, axes in large if not axes & data]
+    partly = [row["name"] for row, axes in large if axes & data and not data <= axes]
+    notes = []
+    if whole and len(whole) < len(large):
+        notes.append(f"{_such_as(whole)} not sharded over {', '.join(sorted(data))}; `{option}` shards all")
+    if partly:
+        notes.append(f"{_such_as(partly)} sharded over some axes of {', '.join(sorted(data))}; `{option}` takes all of them")
+    return notes
+
+
+def _other_notes(plan: Plan, rows: list[dict[str, Any]]) -> list[str]:
+    notes = []
+    held = [row["name"] for row in rows if row.get("on_host")]
+    if held:
+        notes.append(f"{_such_as(held)} kept on the host; see `--optimizer-cpu-offload`")
+    if json.loads(plan.json).get("splits"):
+        notes.append("some ops run in slices, for which Megatron has no option")
+    return notes
+
+
+def _such_as(names: list[str]) -> str:
+    return f"{names[0]} is" if len(names) == 1 else f"{len(names)} tensors such as {names[0]} are"
 
 
 def _arguments(plan: Plan) -> list[dict[str, Any]]:
@@ -118,10 +179,10 @@ def _names(dim: Any) -> tuple[str, ...]:
     return () if dim is None else (dim,) if isinstance(dim, str) else dim
 
 
-def _batch_axes(plan: Plan) -> set[str]:
-    """The axes that cut the first dimension of what comes anew with every step."""
+def _batch_axes(plan: Plan, dim: int = 0) -> set[str]:
+    """The axes that cut a dimension, the first, of what comes anew with every step."""
     inputs = [row for row in _arguments(plan) if row["role"] == "input" and row["name"].startswith("batch")]
-    return {axis for row in inputs for dim in _spec(row["stored"])[:1] for axis in _names(dim)}
+    return {axis for row in inputs for names in _spec(row["stored"])[dim : dim + 1] for axis in _names(names)}
 
 
 def _batch_size(rows: list[dict[str, Any]]) -> int | None:

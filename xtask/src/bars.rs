@@ -12,8 +12,17 @@ use crate::{python, root, target};
 type Section = fn() -> Result<bool>;
 
 /// What can be asked for, in the order in which all of it is printed.
-const SECTIONS: [(&str, Section); 7] =
-    [("time", time), ("gap", gap), ("osdp", osdp), ("grid", grid), ("stages", stages), ("tests", tests), ("jax", jax)];
+#[rustfmt::skip] // One row a section.
+const SECTIONS: [(&str, Section); 8] = [
+    ("time", time),
+    ("gap", gap),
+    ("osdp", osdp),
+    ("grid", grid),
+    ("stages", stages),
+    ("tests", tests),
+    ("jax", jax),
+    ("torch", torch),
+];
 
 /// Prints a section, or all of them. Gives whether everything that can fail went well.
 pub(crate) fn run(section: Option<&str>) -> Result<bool> {
@@ -119,13 +128,26 @@ fn tests() -> Result<bool> {
 /// Steps of JAX on eight devices of a CPU: what a call costs beyond one of `jax.jit`, steps beside the same cut by hand,
 /// and what plans foretell beside what XLA compiles and what one device computes.
 fn jax() -> Result<bool> {
-    let environment = python::environment(&root().join("python/requirements.txt"))?;
+    scripts("requirements.txt", &[&["overhead"], &["by_hand"], &["compiled"]])
+}
+
+/// Steps of PyTorch: what captured programs compute and foretell beside what PyTorch does, and how long large models take
+/// to capture, import and plan.
+fn torch() -> Result<bool> {
+    let tool = "torch_capture";
+    scripts("requirements-torch.txt", &[&[tool, "numbers"], &[tool, "memory"], &[tool, "scale"], &[tool, "peers"]])
+}
+
+/// Runs tools of `python/benches`, each with its arguments, on the package as its users build it.
+fn scripts(requirements: &str, tools: &[&[&str]]) -> Result<bool> {
+    let environment = python::environment(&root().join("python").join(requirements))?;
     let package = target()?.join("package");
     python::install(&environment, root(), &package)?;
     let mut succeeded = true;
-    for tool in ["overhead", "by_hand", "compiled"] {
-        let path = root().join("python/benches").join(tool).with_extension("py");
-        succeeded &= show(Command::new(&environment).arg(path).env("PYTHONPATH", &package))?;
+    for tool in tools {
+        let path = root().join("python/benches").join(tool[0]).with_extension("py");
+        let mut command = Command::new(&environment);
+        succeeded &= show(command.arg(path).args(&tool[1..]).env("PYTHONPATH", &package))?;
         println!();
     }
     Ok(succeeded)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from meshwright.torch.functional import apart
+
 # The op is only ever traced, so it needs shapes and a derivative but no kernel.
 _LIBRARY = torch.library.Library("meshwright", "DEF")
 _LIBRARY.define(
@@ -61,15 +63,23 @@ torch.library.register_autograd("meshwright::attention", _gradient, setup_contex
 class AttentionAsOp(TorchFunctionMode):
     """While it is active, attention without dropout is the op above: the kernels that PyTorch chooses from differ in
     what they take, so that a mask that needs a gradient, say, would be written out in small ops. Counts whose length is
-    given do not depend on the numbers either."""
+    given do not depend on the numbers either.
+
+    With `own_kernels`, attention that PyTorch has no kernel for on a CPU is written out as PyTorch does it.
+    """
+
+    def __init__(self, own_kernels: bool = False) -> None:
+        super().__init__()
+        attention = _attention_by_kernels if own_kernels else _attention
+        self.replaced = {_FUSED: attention, _ONE_HOT: _one_hot, torch.bincount: _bincount}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _REPLACED.get(func, func)(*args, **(kwargs or {}))
+        return self.replaced.get(func, func)(*args, **(kwargs or {}))
 
     def __enter__(self) -> Any:
         # Functions of PyTorch that call these are entered without the mode.
-        replaced = {"scaled_dot_product_attention": _attention, "one_hot": _one_hot}
-        self.patches = [unittest.mock.patch.object(torch.nn.functional, *row) for row in replaced.items()]
+        named = {"scaled_dot_product_attention": self.replaced[_FUSED], "one_hot": _one_hot}
+        self.patches = [unittest.mock.patch.object(torch.nn.functional, *row) for row in named.items()]
         for patch in self.patches:
             patch.start()
         return super().__enter__()
@@ -104,6 +114,39 @@ def _attention(
     return output if query.ndim == 4 else output.reshape(*leading, *output.shape[-3:])
 
 
+def _attention_by_kernels(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """Attention as PyTorch runs it on a CPU: by its kernel, which adds masks, or written out in small ops."""
+    options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    if _has_no_kernel(query, key, value, attn_mask, dropout_p, options):
+        return _FUSED(query, key, value, attn_mask, dropout_p, **options)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        hidden = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = hidden.masked_fill_(attn_mask.logical_not(), float("-inf"))
+    return _attention(query, key, value, attn_mask, dropout_p, **options)
+
+
+def _has_no_kernel(query: Any, key: Any, value: Any, mask: Any, dropout: float, options: dict[str, Any]) -> bool:
+    """PyTorch says so itself, of small tensors alike."""
+    with apart():
+        small = [_small(tensor, tensor.shape[-1]) for tensor in (query, key, value)]
+        return torch._fused_sdp_choice(*small, None if mask is None else _small(mask, _FEW), dropout, **options) == 0
+
+
+# Enough to tell a dimension from one that spreads over others.
+_FEW = 2
+
+
+def _small(tensor: Any, width: int) -> Any:
+    """A tensor alike in everything that kernels ask for, with few elements along all dimensions but the last."""
+    shape = [*(min(size, _FEW) for size in tensor.shape[:-1]), min(width, tensor.shape[-1])]
+    is_inner = len(shape) < 2 or shape[-1] == 1 or tensor.stride(-1) == 1
+    made = torch.empty(shape if is_inner else [*shape[:-2], shape[-1], shape[-2]], dtype=tensor.dtype)
+    return (made if is_inner else made.mT).requires_grad_(tensor.requires_grad)
+
+
 def _bincount(tensor: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number occurs. Where a least length is given, it is taken for the length."""
     if minlength == 0:
@@ -117,9 +160,6 @@ def _one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if num_classes < 0:
         return _ONE_HOT(tensor, num_classes)
     return (tensor.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)
-
-
-_REPLACED = {_FUSED: _attention, _ONE_HOT: _one_hot, torch.bincount: _bincount}
 
 
 def _bias(mask: Any, leading: Any, query: Any) -> Any:

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from meshwright import _core
 from meshwright.torch.attention import AttentionAsOp
+from meshwright.torch.functional import apart, functional
 from meshwright.torch.record import Recorder
 from meshwright.torch.rules import RULES
 from meshwright.torch.scalars import TensorFactors
@@ -43,25 +44,30 @@ def capture(
     optimizer: torch.optim.Optimizer | None = None,
     *,
     backward: bool = True,
+    own_kernels: bool = False,
 ) -> Captured:
     """Runs a training step on tensors without memory and records what PyTorch would compute.
 
     Without an optimizer, gradients are results of the program. A model whose output is no loss is recorded without a
-    backward pass where `backward` is false.
+    backward pass where `backward` is false. Attention is one op, unless `own_kernels` asks for what PyTorch itself has
+    kernels for on a CPU.
     """
     name = type(model).__name__
     recorder = Recorder(dict(RULES))
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with _static_experts(model), _functional(), fake, recorder:
-            Step(model, batch, loss_fn, optimizer, recorder, fake).record(backward)
+        with _static_experts(model), functional(), fake, recorder:
+            Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels).record(backward)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise _core.Error(_data_dependent(name, error)) from error
     text = recorder.text(name)
     program = _core.Program(text, name)
-    for message in program.warnings:
+    told = {op: unknown.told(op) for op, unknown in recorder.unknown.items()}
+    # The compiler knows the op alone, the recorder also where it stands.
+    others = [message for message in program.warnings if not any(message.startswith(f"`{op}` is not known") for op in told)]
+    for message in [*told.values(), *others]:
         warnings.warn(f"`{name}`: {message}", stacklevel=3)
-    return Captured(program, text, recorder.constants, dict(recorder.unknown))
+    return Captured(program, text, recorder.constants, {op: unknown.count for op, unknown in recorder.unknown.items()})
 
 
 class Step:
@@ -75,8 +81,10 @@ class Step:
         optimizer: torch.optim.Optimizer | None,
         recorder: Recorder,
         fake: FakeTensorMode,
+        own_kernels: bool = False,
     ) -> None:
         self.model, self.loss_fn, self.optimizer, self.recorder, self.fake = model, loss_fn, optimizer, recorder, fake
+        self.own_kernels = own_kernels
         self.originals = dict(model.named_parameters())
         self.parameters = {path: self._argument(f"params.{path}", tensor) for path, tensor in self.originals.items()}
         for path, tensor in self.originals.items():
@@ -94,7 +102,7 @@ class Step:
     def _unfilled(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor alike that has no memory."""
         device = "cpu" if tensor.device.type == "meta" else tensor.device
-        with _apart(), self.fake:
+        with apart(), self.fake:
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
 
     def record(self, backward: bool) -> None:
@@ -135,7 +143,7 @@ class Step:
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
-        with self.recorder.modules_of(self.model), AttentionAsOp(), _compiling():
+        with self.recorder.modules_of(self.model), AttentionAsOp(self.own_kernels), _compiling():
             yield
 
     def _loss(self, output: Any) -> torch.Tensor:
@@ -166,7 +174,7 @@ class Step:
         shadow = self._shadow(paths, gradients)
         state: dict[str, torch.Tensor] = {}
         with torch.no_grad(), _compiling(), TensorFactors():
-            with _apart(), self.fake:
+            with apart(), self.fake:
                 first = self._first_step(paths, gradients)
             for path, parameter in self.parameters.items():
                 for key, value in first.get(path, {}).items():
@@ -283,31 +291,6 @@ def _copy_of(optimizer: torch.optim.Optimizer, replaced: Any) -> torch.optim.Opt
     made._optimizer_step_pre_hooks = {}
     made._optimizer_step_post_hooks = {}
     return made
-
-
-@contextlib.contextmanager
-def _functional() -> Iterator[None]:
-    """Ops that write to tensors become ops that make new ones."""
-    mkldnn = torch._C._get_mkldnn_enabled()
-    torch._enable_functionalization(reapply_views=True)
-    try:
-        # Kernels of one library for CPUs would stand for several ops each.
-        torch._C._set_mkldnn_enabled(False)
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(mkldnn)
-        torch._disable_functionalization()
-
-
-@contextlib.contextmanager
-def _apart() -> Iterator[None]:
-    """Nothing is recorded here, and tensors are plain."""
-    torch._disable_functionalization()
-    try:
-        with torch.utils._python_dispatch._disable_current_modes():
-            yield
-    finally:
-        torch._enable_functionalization(reapply_views=True)
 
 
 @contextlib.contextmanager

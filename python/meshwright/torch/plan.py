@@ -68,7 +68,7 @@ def profile(
     if optimizer is None:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.SGD(trained, lr=1.0)
-    text, data = capture(model, batch, loss_fn, optimizer).program.profile("eager")
+    text, data = capture(model, batch, loss_fn, optimizer, own_kernels=True).program.profile("eager")
     return Profile(text, json.loads(data))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -46,6 +48,27 @@ _TORCH = os.path.dirname(torch.__file__)
 _HERE = os.path.dirname(__file__)
 
 
+@dataclasses.dataclass
+class Unknown:
+    """An op that the compiler does not know and PyTorch has no decomposition for."""
+
+    # The scope, file and line where it was met first.
+    place: tuple[str, str, int]
+    # Why a decomposition that is there did not work, if so.
+    failure: str | None
+    count: int = 0
+
+    def told(self, name: str) -> str:
+        """What a user should know of it."""
+        scope, file, line = self.place
+        place = ", ".join(part for part in (f"in `{scope}`" if scope else "", f"{file}:{line}" if file else "") if part)
+        failed = f"; its decomposition failed with {self.failure}" if self.failure else ""
+        return (
+            f"`{name}` is not known, and so it is whole on every device ({self.count} times, first {place or 'outside of modules'})"
+            f'{failed}\n\nhint: `meshwright.torch.register_rule("{name}", ...)` says how it may be cut'
+        )
+
+
 class Recorder(TorchDispatchMode):
     """Writes every op that reaches it as a line of text, in the form that `_core.Program` reads.
 
@@ -70,8 +93,13 @@ class Recorder(TorchDispatchMode):
         self.locations: dict[tuple[str, str, int], int] = {}
         # Of every node of autograd by its number, the scope and place of what it is the gradient of.
         self.places: dict[int, tuple[str, str, int]] = {}
+        # Nodes of autograd that have run, in their order.
+        self.nodes: dict[int, int] = {}
         self.calls: collections.Counter[str] = collections.Counter()
-        self.unknown: collections.Counter[str] = collections.Counter()
+        # Ops that the compiler does not know, with how often and where they were met.
+        self.unknown: dict[str, Unknown] = {}
+        # Why decompositions did not work, by op.
+        self.failures: dict[str, str] = {}
         self.scope_prefix = ""
 
     # What is recorded.
@@ -122,9 +150,12 @@ class Recorder(TorchDispatchMode):
                 if decomposition is not None:
                     return decomposition(*args, **kwargs)
                 return func.decompose(*args, **kwargs)
-        except (NotImplementedError, RuntimeError, TypeError):
+        except (NotImplementedError, RuntimeError, TypeError) as error:
+            # The op is recorded as it is. That it could have been more is part of the warning.
             del self.lines[lines:]
             self.values = values
+            if decomposition is not None:
+                self.failures[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             return NotImplemented
         finally:
             self.inside = outer
@@ -133,7 +164,7 @@ class Recorder(TorchDispatchMode):
         call = self.inside or self._call(name)
         place = self._place(call)
         if name not in self.known and name not in self.rules:
-            self.unknown[name] += 1
+            self._note_unknown(name, place)
         operands = [self._operand(argument) for argument in _in_order(func, args, kwargs)]
         results = [*out] if isinstance(out, (tuple, list)) else [out]
         mutated = _mutated(func, name, args, kwargs)
@@ -145,6 +176,13 @@ class Recorder(TorchDispatchMode):
         types = " ".join(type_text(result) if isinstance(result, torch.Tensor) else "_" for result in results)
         rule = f" rule {_quoted(self.rules[name])}" if name in self.rules else ""
         self.lines.append(f"{left} = {name}({', '.join(operands)}) : {types} @{place}{rule}")
+
+    def _note_unknown(self, name: str, place: int) -> None:
+        if name not in self.unknown:
+            (scope, file, line), _ = next(row for row in self.locations.items() if row[1] == place)
+            outer, _, _ = scope.rpartition("/")
+            self.unknown[name] = Unknown((outer, file, line), self.failures.get(name))
+        self.unknown[name].count += 1
 
     def _number_of(self, tensor: Any) -> int:
         """A new number for what a tensor is from now on."""
@@ -218,6 +256,9 @@ class Recorder(TorchDispatchMode):
         else:
             scope, file, line = self.places.get(node._sequence_nr(), ("", "", 0))
             scope = f"transpose({scope})" if scope else ""
+            number = self.nodes.setdefault(node._sequence_nr(), len(self.nodes))
+            # What a node reads is there until all of its ops have run, so they stand together.
+            call = f"_{_NO_WORD.sub('_', node.name())}#{number}/{call}"
         key = (f"{scope}/{call}" if scope else call, file, line)
         return self.locations.setdefault(key, len(self.locations))
 
@@ -249,6 +290,7 @@ class Recorder(TorchDispatchMode):
             torch.nn.Module.__call__ = call  # type: ignore[method-assign]
 
 
+_NO_WORD = re.compile(r"\W")
 _MEMORY_FORMATS = {torch.contiguous_format: '"contiguous"', torch.preserve_format: '"preserve"'}
 # Kernels that update running statistics without saying so in their schema.
 _IN_PLACE_STATISTICS = {

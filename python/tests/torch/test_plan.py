@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import meshwright as mw
+from meshwright.torch import decompose
 
 
 def wide(layers=2):
@@ -45,7 +46,20 @@ def test_tactics_decide_and_exports_tell():
     assert sharded.mesh == {"data": 8}
     assert "0" in sharded.modules
     assert "fully_shard(model" in str(sharded)
-    assert plan.to_megatron_args()[:2] == ["--tensor-model-parallel-size", "1"]
+    arguments = plan.to_megatron_args()
+    assert arguments[:2] == ["--tensor-model-parallel-size", "1"]
+    assert "--use-torch-fsdp2" in arguments
+    assert not arguments.notes
+
+
+def test_what_megatron_does_not_say_is_told():
+    tactics = [mw.data("data"), mw.tile("model", {"params.0.weight": 0}), mw.tile("data", {"params.2.weight": 0})]
+    plan = planned(cluster="8xa100-80g", mesh={"data": 4, "model": 2}, tactics=tactics)
+    arguments = plan.to_megatron_args()
+    assert arguments[:2] == ["--tensor-model-parallel-size", "2"]
+    assert any("not cut for tensor parallelism; Megatron cuts all" in note for note in arguments.notes)
+    assert any("not sharded over data; `--use-torch-fsdp2` shards all" in note for note in arguments.notes)
+    assert "# " in str(arguments)
 
 
 def test_megatron_tactics_are_tensor_parallel():
@@ -93,13 +107,31 @@ class Odd(torch.nn.Linear):
 
 
 def test_an_unknown_op_is_whole_with_a_warning_until_it_has_a_rule():
-    with pytest.warns(UserWarning, match="`meshwright_test.odd.default` is not known"):
-        mw.torch.capture(Odd(2, 2), torch.randn(3, 2), mean)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), Odd(2, 2))
+    told = r"`meshwright_test.odd.default` is not known.*\(1 times, first in `1`, .*test_plan.py:\d+\)\n\nhint: .*register_rule"
+    with pytest.warns(UserWarning, match=told) as warned:
+        captured = mw.torch.capture(model, torch.randn(3, 2), mean)
+    assert len(warned) == 1
+    assert captured.unknown == {"meshwright_test.odd.default": 1}
     mw.torch.register_rule("meshwright_test::odd", "(b d) -> (b d)")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         program = mw.torch.capture(Odd(2, 2), torch.randn(3, 2), mean).program
     assert "(b d) -> (b d)" in program.text
+
+
+def test_a_decomposition_that_fails_is_told(monkeypatch):
+    def broken(x, *rest):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setitem(decompose.OWN, torch.ops.aten.logcumsumexp.default, broken)
+
+    class Running(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x).logcumsumexp(0)
+
+    with pytest.warns(UserWarning, match="decomposition failed with RuntimeError: out of order"):
+        mw.torch.capture(Running(2, 2), torch.randn(3, 2), mean, backward=True)
 
 
 @pytest.mark.parametrize("make", [

@@ -61,7 +61,8 @@ pub(crate) fn backward_memory(program: &Program, given: &[Given], is_added: &[bo
 fn readers(program: &Program, left: &[ValueId], kernels: &Kernels) -> Vec<SmallVec<[usize; 4]>> {
     let mut readers: Vec<SmallVec<[usize; 4]>> = vec![SmallVec::new(); program.values.len()];
     for (index, kernel) in kernels.list.iter().enumerate() {
-        kernel.reads.iter().for_each(|read| readers[read.index()].push(index));
+        let held = kernel.reads.iter().chain(&kernel.holds);
+        held.for_each(|read| readers[read.index()].push(index));
     }
     for result in left {
         readers[kernels.sources[result.index()].index()].push(kernels.list.len());

@@ -201,8 +201,7 @@ fn convolution_work(program: &Program, op: OpId, convolution: &Convolution) -> W
             rhs_dilation: convolution.rhs_dilation[dim],
         };
         touched *= axis.touched() as f64;
-        // A kernel that spreads its input reads each element of it once per position of the kernel.
-        padded *= (axis.kernel * if axis.lhs_dilation > 1 { axis.input } else { axis.output }) as f64;
+        padded *= axis.padded(convolution.reversal[dim]) as f64;
     }
     Work { matrix: 2.0 * per_position * touched, padded_matrix: 2.0 * per_position * padded, elementwise: 0.0 }
 }
@@ -219,6 +218,14 @@ struct Axis {
 }
 
 impl Axis {
+    /// The same as if padding were data. A convolution that is the gradient of another one, or is spread, counts as that
+    /// other: every element of the input once for every place of the kernel or, where the kernel's gradient is made,
+    /// of the result.
+    fn padded(&self, is_reversed: bool) -> usize {
+        let places = if is_reversed || self.lhs_dilation > 1 { self.input } else { self.output };
+        places * self.kernel.min(if self.lhs_dilation > 1 { self.output } else { self.kernel })
+    }
+
     /// How many pairs of an output and a place of the kernel meet an element of the input, and neither
     /// padding nor a hole.
     fn touched(&self) -> usize {

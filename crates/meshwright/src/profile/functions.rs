@@ -118,6 +118,13 @@ fn is_recorded(part: &str) -> bool {
     part.starts_with('_') && part.contains('#')
 }
 
+/// The node of PyTorch's autograd that an op was recorded in, such as `_MmBackward0#7`.
+pub(super) fn node_of(location: &Location) -> Option<&str> {
+    let mut parts = location.scope.rsplit('/').skip(1);
+    let (op, node) = (parts.next()?, parts.next()?);
+    (is_recorded(op) && is_recorded(node)).then_some(node)
+}
+
 /// Whether an op is a copy as PyTorch makes it, whose elements lie in order.
 pub(super) fn is_copy(location: &Location) -> bool {
     let is_copy = |part: &str| ["_cat#", "_clone#"].iter().any(|name| bare(part).starts_with(name));

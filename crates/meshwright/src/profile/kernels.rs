@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::functions::{Function, Fused, Keeps, Kept, function_of, is_copy};
+use super::functions::{Function, Fused, Keeps, Kept, function_of, is_copy, node_of};
 use super::views::{Strides, contiguous, made, view};
 use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, Region, RegionId, Type, ValueId};
 
@@ -21,6 +21,7 @@ pub(super) fn kernels(program: &Program, anatomy: &Anatomy, region: RegionId, fu
         grouping.run(op);
     }
     grouping.keep_what_functions_keep();
+    grouping.hold_what_nodes_hold();
     Kernels { list: grouping.kernels, sources: grouping.sources }
 }
 
@@ -104,6 +105,8 @@ pub(super) struct Kernel {
     pub(super) function: Option<(&'static Function, PathId)>,
     /// The values in whose storage its operands lie, but for what it makes itself.
     pub(super) reads: Vec<ValueId>,
+    /// What kernels before it have read and is still there while it runs: all of them are one node of autograd.
+    pub(super) holds: Vec<ValueId>,
     /// What it keeps for a backward pass besides values of the program.
     pub(super) kept_bytes: usize,
     /// The last kernel that reads what is kept.
@@ -280,6 +283,7 @@ impl<'p> Grouping<'p> {
             pass,
             function,
             reads: Vec::new(),
+            holds: Vec::new(),
             kept_bytes: 0,
             kept_until: kernel,
         });
@@ -349,6 +353,21 @@ impl<'p> Grouping<'p> {
         }
         self.make_again();
         self.keep_scores();
+    }
+
+    /// A node of autograd lets go of what it was given when all of its kernels have run. They follow each other.
+    fn hold_what_nodes_hold(&mut self) {
+        let node = |kernel: &Kernel| node_of(&self.program.locations[self.program.ops[*kernel.ops.first()?].location]);
+        let mut start = 0;
+        while start < self.kernels.len() {
+            let name = node(&self.kernels[start]);
+            let next = (start + 1..self.kernels.len()).find(|&next| name.is_none() || node(&self.kernels[next]) != name);
+            let end = next.unwrap_or(self.kernels.len());
+            let is_outer = |read: &&ValueId| self.makers[read.index()].is_none_or(|maker| maker < start);
+            let reads = self.kernels[start..end - 1].iter().flat_map(|kernel| &kernel.reads);
+            self.kernels[end - 1].holds = reads.filter(is_outer).copied().collect();
+            start = end;
+        }
     }
 
     /// Attention that is written out keeps the weights that it makes of scores, until its gradients are made.

@@ -1,9 +1,9 @@
 //! Pooling: windows over the last dimensions.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::call::{Call, Made};
-use crate::program::{Binary, DType, Direction, Op, Shape, Type, ValueId, Window};
+use crate::program::{Binary, DType, Direction, Op, RegionId, Shape, Type, ValueId, Window};
 
 /// Windows over the last dimensions of a value.
 struct Windows {
@@ -71,28 +71,39 @@ fn max_pool(call: &mut Call<'_>, count: usize) -> Made {
     let value = call.tensor(0)?;
     let ty = call.result(0)?;
     let windows = windows(call, value, &ty.shape, count, [1, 2, 3, 4])?;
-    let made = windows.reduce(call, Binary::Maximum, value, f64::NEG_INFINITY);
-    let places = places(call, value, &windows, count);
-    Ok(smallvec![made, places])
+    let positions = positions(call, value, windows.rank - count);
+    let dtype = call.builder.dtype(value);
+    let region = first_of_largest(call, dtype);
+    let (lowest, nowhere) =
+        (call.builder.scalar(dtype, f64::NEG_INFINITY), call.builder.scalar(DType::I64, 2f64.powi(53)));
+    // Both come from one op, so that positions are kept from where the largest are found.
+    let window = Op::ReduceWindow(Box::new(windows.window));
+    Ok(call.builder.op(window, &[value, positions, lowest, nowhere], &[region]))
 }
 
-/// Where the first of the largest is in every window. Nobody makes it where nobody reads it.
-fn places(call: &mut Call<'_>, value: ValueId, windows: &Windows, count: usize) -> ValueId {
+/// Where each element is in the dimensions from some on, counted together.
+fn positions(call: &mut Call<'_>, value: ValueId, first: usize) -> ValueId {
     let shape = call.shape(value);
     let whole = Type::new(DType::I64, &shape);
     let mut position = call.builder.full(&whole, 0.0);
-    for dim in windows.rank - count..windows.rank {
+    for dim in first..shape.len() {
         let along = call.builder.iota(&whole, dim);
         position = call.builder.times_number(position, shape[dim] as f64);
         position = call.builder.plus(position, along);
     }
-    let dtype = call.builder.dtype(value);
+    position
+}
+
+/// Of two elements with their positions, the larger or, of equal ones, the first. What is no number is above all.
+fn first_of_largest(call: &mut Call<'_>, dtype: DType) -> RegionId {
     let region = call.builder.program.add_region();
     let types = [dtype, DType::I64, dtype, DType::I64].map(Type::scalar);
     let arguments = types.map(|ty| call.builder.program.add_region_argument(region, ty));
     let results = call.builder.inside(region, |builder| {
         let [left, left_place, right, right_place] = arguments;
         let is_above = builder.compare(Direction::Greater, left, right);
+        let is_nan = builder.compare(Direction::NotEqual, left, left);
+        let is_above = builder.binary(Binary::Or, is_above, is_nan);
         let is_equal = builder.compare(Direction::Equal, left, right);
         let is_before = builder.compare(Direction::Less, left_place, right_place);
         let is_first = builder.binary(Binary::And, is_equal, is_before);
@@ -100,10 +111,7 @@ fn places(call: &mut Call<'_>, value: ValueId, windows: &Windows, count: usize) 
         vec![builder.select(is_left, left, right), builder.select(is_left, left_place, right_place)]
     });
     call.builder.program.regions[region].results = results;
-    let (lowest, nowhere) =
-        (call.builder.scalar(dtype, f64::NEG_INFINITY), call.builder.scalar(DType::I64, 2f64.powi(53)));
-    let window = Op::ReduceWindow(Box::new(windows.window.clone()));
-    call.builder.op(window, &[value, position, lowest, nowhere], &[region])[1]
+    region
 }
 
 /// `(gradient, self, kernel, stride, padding, dilation, ceil, indices)`.
