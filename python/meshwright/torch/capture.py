@@ -6,6 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import inspect
+import sys
 import unittest.mock
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -302,19 +303,17 @@ def _compiling() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _static_experts(model: torch.nn.Module) -> Iterator[None]:
-    """Models of `transformers` loop over the experts that tokens chose, which cannot be known without tokens. They also
-    have a form that works for all tokens at once, which they use when they are exported."""
+    """Models of `transformers` may loop over the experts that tokens chose, which cannot be known without tokens. They also
+    have a form that works for all tokens at once, by one op that they avoid where they are compiled."""
     configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
-    changed = []
-    for config in configs.values():
-        if getattr(config, "_experts_implementation", None) in ("eager", "grouped_mm"):
-            changed.append((config, config._experts_implementation))
-            config._experts_implementation = "batched_mm"
-    try:
+    experts = sys.modules.get("transformers.integrations.moe")
+    with contextlib.ExitStack() as stack:
+        for config in configs.values():
+            if getattr(config, "_experts_implementation", None) == "eager":
+                stack.enter_context(unittest.mock.patch.object(config, "_experts_implementation", "grouped_mm"))
+        if hasattr(experts, "_can_use_grouped_mm"):
+            stack.enter_context(unittest.mock.patch.object(experts, "_can_use_grouped_mm", lambda *_: True))
         yield
-    finally:
-        for config, before in changed:
-            config._experts_implementation = before
 
 
 def _data_dependent(name: str, error: Exception) -> str:

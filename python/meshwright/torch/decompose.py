@@ -117,6 +117,27 @@ def _embedding_bag_weights(
 # Products and norms.
 
 
+@_decomposes(aten._grouped_mm.default)
+def _grouped_mm(left: Any, right: Any, offsets: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Products of matrices one after the other, as experts do them: rows, columns or what is summed are in groups, each of
+    which ends at an offset."""
+    if offsets is None:
+        return torch.bmm(left, right)
+    is_summed = left.ndim == 2 and right.ndim == 2
+    count = left.shape[1] if is_summed else right.shape[1] if left.ndim == 3 else left.shape[0]
+    places = torch.arange(count, device=left.device)
+    group = (places[:, None] >= offsets[None, :]).sum(1).clamp(max=offsets.shape[0] - 1)
+    if is_summed:
+        parts = torch.bmm(left.t()[:, :, None], right[:, None, :])
+        zeros = torch.zeros((offsets.shape[0], *parts.shape[1:]), dtype=parts.dtype, device=parts.device)
+        made = zeros.index_add(0, group, parts)
+    elif left.ndim == 3:
+        made = torch.bmm(left.index_select(0, group), right.t()[:, :, None])[:, :, 0].t()
+    else:
+        made = torch.bmm(left[:, None, :], right.index_select(0, group))[:, 0, :]
+    return made if out_dtype is None else made.to(out_dtype)
+
+
 @_decomposes(aten._trilinear.default)
 def _trilinear(
     first: Any, second: Any, third: Any, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int],
@@ -179,6 +200,17 @@ def _fmax(left: Any, right: Any) -> Any:
 
 
 # Order and running sums.
+
+
+@_decomposes(aten.histc.default)
+def _histc(tensor: Any, bins: int = 100, least: float = 0, most: float = 0) -> Any:
+    if least == most:
+        # The range is that of the numbers, which only a run has.
+        return NotImplemented
+    place = ((tensor - least) * (bins / (most - least))).floor().clamp(max=bins - 1).where(tensor != most, bins - 1)
+    is_inside = (tensor >= least) & (tensor <= most)
+    is_there = (place.flatten()[:, None] == torch.arange(bins, device=tensor.device)) & is_inside.flatten()[:, None]
+    return is_there.to(tensor.dtype).sum(0)
 
 
 @_decomposes(aten.kthvalue.default)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import operator
 import os
 import re
 import sys
@@ -132,12 +133,16 @@ class Recorder(TorchDispatchMode):
             constant = getattr(args[0], "constant", None)
             if constant is not None:
                 return constant.item()
+            drawn = getattr(args[0], "_meshwright_drawn", None)
+            if drawn is not None:
+                return drawn
         if name not in self.known and name not in self.rules and not func._schema.is_mutable:
             decomposed = self._decompose(func, name, args, kwargs)
             if decomposed is not NotImplemented:
                 return decomposed
         out = func(*args, **kwargs)
         self._record(func, name, args, kwargs, out)
+        _draw(name, args, out)
         return out
 
     def _decompose(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -288,6 +293,21 @@ class Recorder(TorchDispatchMode):
             yield
         finally:
             torch.nn.Module.__call__ = call  # type: ignore[method-assign]
+
+
+# A single random number between zero and one that code asks for is half of that: layers that are left out by chance, less
+# often than that, are there.
+_DRAWN = 0.5
+_COMPARED = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+
+
+def _draw(name: str, args: Any, out: Any) -> None:
+    """Remembers what a random number is, and what comparing it with another gives."""
+    _, op, overload = name.split(".")
+    if op == "rand" and out.ndim == 0:
+        out._meshwright_drawn = _DRAWN
+    elif op in _COMPARED and overload == "Scalar" and hasattr(args[0], "_meshwright_drawn"):
+        out._meshwright_drawn = _COMPARED[op](args[0]._meshwright_drawn, args[1])
 
 
 _NO_WORD = re.compile(r"\W")

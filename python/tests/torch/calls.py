@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 class Calls(TorchDispatchMode):
-    """Keeps the first call of every op that is asked for. Of several, one that reads numbers other than zero tells more."""
+    """Keeps the first call of every op that is asked for."""
 
     def __init__(self, wanted: Iterable[str]) -> None:
         super().__init__()
@@ -59,8 +59,7 @@ def calls(wanted: Iterable[str]) -> dict[str, Call]:
     torch.manual_seed(0)
     with warnings.catch_warnings(), Calls(wanted) as mode:
         warnings.simplefilter("ignore")
-        for function in WRITTEN:
-            function()
+        mode.found.update({str(op): _called(op, *given) for op, *given in WRITTEN})
         for info in op_db:
             if mode.wanted <= set(mode.found):
                 break
@@ -87,12 +86,18 @@ def _run(info: Any) -> None:
             continue
 
 
-def _aten(name: str, *args: Any, **kwargs: Any) -> Any:
-    """A call of an op by its name, such as `add.Tensor`."""
+def _aten(name: str, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """An op by its name, such as `add.Tensor`, and what it is called with."""
     op = aten if not name.startswith("prims.") else torch.ops.prims
     for part in name.removeprefix("prims.").split("."):
         op = getattr(op, part)
-    return lambda: op(*args, **kwargs)
+    return op, args, kwargs
+
+
+def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    with torch.utils._python_dispatch._disable_current_modes():
+        given = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, (args, kwargs))
+        return Call(op, *given, op(*args, **kwargs))
 
 
 _FLOATS, _OTHERS = torch.linspace(-1.5, 1.7, 12).reshape(3, 4), torch.linspace(2.0, -1.0, 12).reshape(3, 4)
@@ -123,8 +128,8 @@ WRITTEN = [
     _aten("randperm.default", 5),
     _aten("slice_scatter.default", _FLOATS, _OTHERS[:, :2], 1, 1, 3),
     _aten("uniform.default", _FLOATS),
-    *(_aten(f"{name}2d.default", _IMAGE, [5, 4]) for name in ("_upsample_nearest_exact",)),
-    *(_aten(f"{name}2d_backward.default", _LARGER, [5, 4], [1, 2, 3, 3]) for name in ("_upsample_nearest_exact",)),
+    _aten("_upsample_nearest_exact2d.default", _IMAGE, [5, 4]),
+    _aten("_upsample_nearest_exact2d_backward.default", _LARGER, [5, 4], [1, 2, 3, 3]),
     *(_aten(f"{name}3d.default", _VOLUME, [5, 4, 5]) for name in ("_upsample_nearest_exact", "upsample_nearest")),
     *(
         _aten(f"{name}3d_backward.default", _BULK, [5, 4, 5], [1, 2, 3, 3, 3])

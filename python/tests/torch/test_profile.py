@@ -12,7 +12,7 @@ import torch_capture
 import meshwright as mw
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "resnet50"])
+@pytest.mark.parametrize("name", ["gpt2", "mixtral", "t5", "resnet50", "unet"])
 def test_profile_is_what_the_allocator_sees(name):
     torch.manual_seed(0)
     torch.set_num_threads(1)

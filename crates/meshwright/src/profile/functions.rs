@@ -131,6 +131,16 @@ pub(super) fn is_copy(location: &Location) -> bool {
     location.scope.rsplit('/').nth(1).is_some_and(is_copy)
 }
 
+/// Whether an op fills new memory with a number as PyTorch does, where others only say which number it is.
+pub(super) fn is_filled(location: &Location) -> bool {
+    let is_filled =
+        |part: &str| FILLS.iter().any(|name| bare(part).strip_prefix(name).is_some_and(|rest| rest.starts_with('#')));
+    location.scope.rsplit('/').nth(1).is_some_and(is_filled)
+}
+
+const FILLS: [&str; 9] =
+    ["_full", "_full_like", "_new_full", "_new_ones", "_new_zeros", "_ones", "_ones_like", "_zeros", "_zeros_like"];
+
 /// The function of that name.
 pub(super) fn function(name: &str, fused: Fused) -> Option<&'static Function> {
     let find = |table: &'static [Function]| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::functions::{Function, Fused, Keeps, Kept, function_of, is_copy, node_of};
+use super::functions::{Function, Fused, Keeps, Kept, function_of, is_copy, is_filled, node_of};
 use super::views::{Strides, contiguous, made, view};
 use crate::program::{Anatomy, Binary, Id, Op, OpId, Phase, Program, Region, RegionId, Type, ValueId};
 
@@ -317,6 +317,12 @@ impl<'p> Grouping<'p> {
         if own.is_some() && self.makers[source.index()] == own {
             return false;
         }
+        // What is filled in the backward pass is written to in place, which is no memory besides what is made of it.
+        let is_forward = self.anatomy.is_forward(op);
+        if is_forward && self.makers[source.index()].is_none() && is_filled(&self.program.locations[operation.location])
+        {
+            return false;
+        }
         let Some(strides) = view(self.program, op, &self.strides(operand)) else { return false };
         self.sources[result.index()] = source;
         self.strides[result.index()] = Some(strides);
@@ -361,7 +367,8 @@ impl<'p> Grouping<'p> {
         let mut start = 0;
         while start < self.kernels.len() {
             let name = node(&self.kernels[start]);
-            let next = (start + 1..self.kernels.len()).find(|&next| name.is_none() || node(&self.kernels[next]) != name);
+            let next =
+                (start + 1..self.kernels.len()).find(|&next| name.is_none() || node(&self.kernels[next]) != name);
             let end = next.unwrap_or(self.kernels.len());
             let is_outer = |read: &&ValueId| self.makers[read.index()].is_none_or(|maker| maker < start);
             let reads = self.kernels[start..end - 1].iter().flat_map(|kernel| &kernel.reads);

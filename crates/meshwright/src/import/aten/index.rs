@@ -151,19 +151,26 @@ pub(super) fn index_fill(call: &mut Call<'_>) -> Made {
     let ty = call.result(0)?;
     let dim = call.dim(1, ty.rank())?;
     let indices = call.tensor(2)?;
-    let mut shape = ty.shape.to_vec();
+    let mut shape = if ty.rank() == 0 { vec![1] } else { ty.shape.to_vec() };
     shape[dim] = call.shape(indices).iter().product();
     let source = call.like(3, &ty.with_shape(&shape))?;
     index_write(call, source, Update::Replace)
 }
 
 fn index_write(call: &mut Call<'_>, source: ValueId, update: Update) -> Made {
-    let (value, indices) = (call.tensor(0)?, call.tensor(2)?);
+    let (whole, indices) = (call.tensor(0)?, call.tensor(2)?);
+    let [value, indices, source] = [whole, indices, source].map(|value| with_dimension(call, value));
     let dim = call.dim(1, call.rank(value))?;
     let size = call.shape(value)[dim];
     let indices = from_start(call, indices, size);
     let made = put(call, value, indices, source, dim, update);
+    let made = call.builder.reshape(made, &call.shape(whole));
     call.one(made)
+}
+
+/// PyTorch takes a number for a list of one wherever a dimension is asked for.
+fn with_dimension(call: &mut Call<'_>, value: ValueId) -> ValueId {
+    if call.rank(value) == 0 { call.builder.reshape(value, &[1]) } else { value }
 }
 
 /// Positions along one dimension for each element, all other dimensions being the element's own.
@@ -231,48 +238,69 @@ pub(super) fn scatter_add(call: &mut Call<'_>) -> Made {
 
 /// `scatter_reduce(self, dim, index, source, how, include_self)`.
 pub(super) fn scatter_reduce(call: &mut Call<'_>) -> Made {
-    let update = match call.text(4) {
-        "sum" | "add" => Update::Add,
-        "prod" | "multiply" => Update::Reduce(Binary::Multiply),
-        "amax" => Update::Reduce(Binary::Maximum),
-        "amin" => Update::Reduce(Binary::Minimum),
+    let (value, updates) = (call.tensor(0)?, updates(call)?);
+    let includes_self = !call.has(5) || call.flag(5);
+    let is_mean = call.text(4) == "mean";
+    let binary = match call.text(4) {
+        "sum" | "add" | "mean" => Binary::Add,
+        "prod" | "multiply" => Binary::Multiply,
+        "amax" => Binary::Maximum,
+        "amin" => Binary::Minimum,
         other => return Err(format!("`{other}` is not known")),
     };
-    if call.has(5) && !call.flag(5) {
-        return Err("updates without the element itself are not known".to_owned());
+    let mut start = value;
+    if !includes_self {
+        // What is written to begins with what changes nothing.
+        let nothing = super::reduce::neutral(binary, call.builder.dtype(value));
+        let nothing = call.builder.full(&call.builder.ty(value).with_shape(&call.shape(updates)), nothing);
+        start = write(call, value, nothing, Update::Replace)?;
     }
-    scattered(call, update)
+    let made = write(call, start, updates, Update::Reduce(binary))?;
+    if !is_mean {
+        return call.one(made);
+    }
+    let ones = call.builder.full_like(updates, 1.0);
+    let counts = call.builder.full_like(value, f64::from(u8::from(includes_self)));
+    let counts = write(call, counts, ones, Update::Add)?;
+    let least = call.builder.full_like(counts, 1.0);
+    let counts = call.builder.binary(Binary::Maximum, counts, least);
+    let made = call.builder.over(made, counts);
+    call.one(made)
 }
 
 fn scattered(call: &mut Call<'_>, update: Update) -> Made {
+    let (value, updates) = (call.tensor(0)?, updates(call)?);
+    let made = write(call, value, updates, update)?;
+    call.one(made)
+}
+
+/// What is written, of the shape of the indices: a part of the source, or a number everywhere.
+fn updates(call: &mut Call<'_>) -> Result<ValueId, String> {
     let (value, indices) = (call.tensor(0)?, call.tensor(2)?);
+    let indices = with_dimension(call, indices);
+    let shape = call.shape(indices);
+    let Operand::Value(_) = call.operand(3) else { return call.like(3, &call.builder.ty(value).with_shape(&shape)) };
+    let source = call.tensor(3)?;
+    let source = with_dimension(call, source);
+    let (zeros, ones) = (vec![0; shape.len()], vec![1; shape.len()]);
+    Ok(if call.shape(source) == shape { source } else { call.builder.slice(source, &zeros, &shape, &ones) })
+}
+
+/// A value with updates in the places of the indices.
+fn write(call: &mut Call<'_>, whole: ValueId, updates: ValueId, update: Update) -> Result<ValueId, String> {
+    let indices = call.tensor(2)?;
+    let [value, indices] = [whole, indices].map(|value| with_dimension(call, value));
     let ty = call.builder.ty(value);
-    if ty.rank() == 0 {
-        let source = call.like(3, &ty)?;
-        return call.one(source);
-    }
     let along = Along::new(call, value, indices)?;
     let index_shape = call.shape(indices);
     let indices = call.builder.convert(indices, DType::I64);
-    let updates = match call.operand(3) {
-        Operand::Value(_) => {
-            let source = call.tensor(3)?;
-            let (zeros, ones) = (vec![0; ty.rank()], vec![1; ty.rank()]);
-            if call.shape(source) == index_shape {
-                source
-            } else {
-                call.builder.slice(source, &zeros, &index_shape, &ones)
-            }
-        }
-        _ => call.like(3, &ty.with_shape(&index_shape))?,
-    };
+    if ty.shape == along.reached {
+        let made = written_along(call, value, indices, updates, along.dim, update);
+        return Ok(call.builder.reshape(made, &call.shape(whole)));
+    }
     let rank = ty.rank();
     let mut wide = index_shape.to_vec();
     wide.push(1);
-    if ty.shape == along.reached {
-        let made = written_along(call, value, indices, updates, along.dim, update);
-        return call.one(made);
-    }
     // Where only a part is reached, every element says its whole place.
     let whole = Type::new(DType::I64, &index_shape);
     let mut places = Vec::new();
@@ -291,8 +319,7 @@ fn scattered(call: &mut Call<'_>, update: Update) -> Made {
         indices_are_sorted: false,
         unique_indices: false,
     };
-    let made = written(call, value, positions, updates, scatter, update);
-    call.one(made)
+    Ok(written(call, value, positions, updates, scatter, update))
 }
 
 /// Adds elements to those of a value that other elements say the places of, along one dimension.

@@ -65,8 +65,17 @@ struct Graph {
     values: FxHashMap<usize, ValueId>,
     locations: FxHashMap<usize, LocationId>,
     arguments: FxHashMap<String, usize>,
-    /// How often each op without a row was met, and where first.
-    unknown: BTreeMap<String, (usize, std::ops::Range<usize>)>,
+    unknown: BTreeMap<String, Unknown>,
+}
+
+/// An op without a row, or one that its row does not know in this form.
+struct Unknown {
+    /// How often it was met.
+    count: usize,
+    /// The first of its lines, and the place in the code that it came from.
+    span: std::ops::Range<usize>,
+    place: LocationId,
+    reason: Option<String>,
 }
 
 impl Graph {
@@ -137,10 +146,14 @@ impl Graph {
         let values = &self.values;
         let row = ROWS.binary_search_by(|(name, _)| name.cmp(&node.op.as_str())).ok().map(|row| ROWS[row].1);
         let row = row.filter(|_| node.rule.is_none());
+        let mut reason = None;
         let made = self.builder.located(location, |builder| -> Made {
             let mut call = Call { builder, values, node };
             match row {
-                Some(row) => call.apply(row),
+                Some(row) => call.apply(row).or_else(|message| {
+                    reason = Some(message);
+                    call.custom()
+                }),
                 None => call.custom(),
             }
         });
@@ -148,8 +161,9 @@ impl Graph {
         self.builder
             .check()
             .map_err(|message| error(Code::Types, span.clone(), format!("`{}`: {message}", node.op), ""))?;
-        if row.is_none() && node.rule.is_none() {
-            self.unknown.entry(node.op.clone()).or_insert((0, span.clone())).0 += 1;
+        if reason.is_some() || (row.is_none() && node.rule.is_none()) {
+            let first = Unknown { count: 0, span: span.clone(), place: location, reason };
+            self.unknown.entry(node.op.clone()).or_insert(first).count += 1;
         }
         self.take(node, &made, span)
     }
@@ -174,12 +188,18 @@ impl Graph {
 
     fn finish(self) -> Imported {
         let mut diagnostics: Vec<Diagnostic> = Vec::new();
-        for (op, (count, span)) in self.unknown {
+        for (op, Unknown { count, span, place, reason }) in self.unknown {
+            let place = &self.builder.program.locations[place];
+            let place =
+                if place.file.is_empty() { String::new() } else { format!(", first at {}:{}", place.file, place.line) };
+            let form = reason.map_or_else(String::new, |reason| format!(" in this form ({reason})"));
             diagnostics.push(Diagnostic {
                 code: Code::UnknownOp,
                 severity: Severity::Warning,
                 span,
-                message: format!("`{op}` is not known, and so it is whole on every device ({count} times)"),
+                message: format!(
+                    "`{op}` is not known{form}, and so it is whole on every device ({count} times{place})"
+                ),
                 label: String::new(),
                 hint: Some("`meshwright.torch.register_rule` says how it may be cut".to_owned()),
             });

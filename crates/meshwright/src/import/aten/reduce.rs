@@ -8,7 +8,7 @@ use super::text::Operand;
 use crate::program::{Binary, DType, Dims, Direction, Op, Shape, Type, Unary, ValueId, Window};
 
 /// The number that changes nothing.
-fn start(binary: Binary, dtype: DType) -> f64 {
+pub(super) fn neutral(binary: Binary, dtype: DType) -> f64 {
     let is_float = dtype.is_float();
     match binary {
         Binary::Maximum if is_float => f64::NEG_INFINITY,
@@ -36,7 +36,7 @@ pub(super) fn over(call: &mut Call<'_>, binary: Binary, value: ValueId, dims: &[
     if dims.is_empty() {
         return value;
     }
-    let initial = start(binary, call.builder.dtype(value));
+    let initial = neutral(binary, call.builder.dtype(value));
     call.builder.reduce(binary, value, initial, dims)
 }
 
@@ -295,7 +295,7 @@ pub(super) fn running(call: &mut Call<'_>, binary: Binary, value: ValueId, dim: 
     padding[dim] = (shape[dim] as i64 - 1, 0);
     let window = Window { sizes, strides: ones.clone(), base_dilation: ones.clone(), window_dilation: ones, padding };
     let dtype = call.builder.dtype(value);
-    let initial = call.builder.scalar(dtype, start(binary, dtype));
+    let initial = call.builder.scalar(dtype, neutral(binary, dtype));
     let region = call.builder.reducer(binary, dtype);
     call.builder.op(Op::ReduceWindow(Box::new(window)), &[value, initial], &[region])[0]
 }

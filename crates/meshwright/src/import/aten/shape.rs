@@ -422,6 +422,11 @@ pub(super) fn diagonal_scatter(call: &mut Call<'_>) -> Made {
 pub(super) fn unfold(call: &mut Call<'_>) -> Made {
     let ty = call.result(0)?;
     let value = call.tensor(0)?;
+    if call.rank(value) == 0 {
+        // The only window of a number has it, or nothing.
+        let made = call.builder.broadcast(value, &ty.shape, &[]);
+        return call.one(made);
+    }
     let rank = call.rank(value);
     let dim = call.dim(1, rank)?;
     let (size, step) = (call.int(2)? as usize, call.int(3)? as usize);
