@@ -306,13 +306,14 @@ def _static_experts(model: torch.nn.Module) -> Iterator[None]:
     """Models of `transformers` may loop over the experts that tokens chose, which cannot be known without tokens. They also
     have a form that works for all tokens at once, by one op that they avoid where they are compiled."""
     configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
+    changed = [c for c in configs.values() if getattr(c, "_experts_implementation", None) == "eager"]
     experts = sys.modules.get("transformers.integrations.moe")
     with contextlib.ExitStack() as stack:
-        for config in configs.values():
-            if getattr(config, "_experts_implementation", None) == "eager":
-                stack.enter_context(unittest.mock.patch.object(config, "_experts_implementation", "grouped_mm"))
         if hasattr(experts, "_can_use_grouped_mm"):
             stack.enter_context(unittest.mock.patch.object(experts, "_can_use_grouped_mm", lambda *_: True))
+        for config in changed:
+            config._experts_implementation = "grouped_mm"
+            stack.callback(setattr, config, "_experts_implementation", "eager")
         yield
 
 
