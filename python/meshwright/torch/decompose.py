@@ -189,6 +189,16 @@ def _multi_margin_loss_backward(
 # Elements.
 
 
+@_decomposes(aten.hardshrink_backward.default, aten.softshrink_backward.default)
+def _shrink_backward(gradient: Any, tensor: Any, bound: float) -> Any:
+    return torch.where(tensor.abs() <= bound, 0.0, gradient)
+
+
+@_decomposes(aten.hypot.default)
+def _hypot(left: Any, right: Any) -> Any:
+    return (left.square() + right.square()).sqrt()
+
+
 @_decomposes(aten.fmin.default)
 def _fmin(left: Any, right: Any) -> Any:
     return torch.where(right.isnan() | (left <= right), left, right)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from meshwright import _core
@@ -127,8 +128,9 @@ class Recorder(TorchDispatchMode):
         name = str(func)
         if name in _QUESTIONS or func.namespace == "profiler":
             return func(*args, **kwargs)
-        if name == "aten._to_copy.default" and kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "meta":
-            raise _core.Error("a tensor is moved to the device `meta` while the model runs")
+        if _is_of_shapes(name, args, kwargs):
+            # Functionalization asks for shapes so; whoever goes on with the numbers is refused.
+            return pytree.tree_map_only(torch.Tensor, _moved, func(*args, **kwargs))
         if name == "aten._local_scalar_dense.default":
             constant = getattr(args[0], "constant", None)
             if constant is not None:
@@ -185,8 +187,8 @@ class Recorder(TorchDispatchMode):
     def _note_unknown(self, name: str, place: int) -> None:
         if name not in self.unknown:
             (scope, file, line), _ = next(row for row in self.locations.items() if row[1] == place)
-            outer, _, _ = scope.rpartition("/")
-            self.unknown[name] = Unknown((outer, file, line), self.failures.get(name))
+            modules = "/".join(part for part in scope.split("/") if not part.startswith("_"))
+            self.unknown[name] = Unknown((modules, file, line), self.failures.get(name))
         self.unknown[name].count += 1
 
     def _number_of(self, tensor: Any) -> int:
@@ -223,6 +225,8 @@ class Recorder(TorchDispatchMode):
 
     def _constant(self, tensor: torch.Tensor) -> str:
         """A tensor that the step did not make: what a model holds besides parameters and buffers."""
+        if getattr(tensor, "_meshwright_moved", False):
+            raise _core.Error("a tensor is moved to the device `meta` while the model runs")
         constant = getattr(tensor, "constant", None)
         real = constant if constant is not None else tensor
         is_here = not hasattr(tensor, "fake_mode") or constant is not None
@@ -293,6 +297,20 @@ class Recorder(TorchDispatchMode):
             yield
         finally:
             torch.nn.Module.__call__ = call  # type: ignore[method-assign]
+
+
+def _is_of_shapes(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether an op moves a tensor to the device `meta`, or goes on with such ones alone."""
+    device = kwargs.get("device")
+    if name == "aten._to_copy.default" and device is not None and torch.device(device).type == "meta":
+        return True
+    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    return bool(tensors) and all(hasattr(tensor, "_meshwright_moved") for tensor in tensors)
+
+
+def _moved(tensor: torch.Tensor) -> torch.Tensor:
+    tensor._meshwright_moved = True  # type: ignore[attr-defined]
+    return tensor
 
 
 # A single random number between zero and one that code asks for is half of that: layers that are left out by chance, less
