@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -197,6 +198,34 @@ def _shrink_backward(gradient: Any, tensor: Any, bound: float) -> Any:
 @_decomposes(aten.hypot.default)
 def _hypot(left: Any, right: Any) -> Any:
     return (left.square() + right.square()).sqrt()
+
+
+@_decomposes(aten._efficientzerotensor.default)
+def _zeros(size: list[int], dtype: Any = None, device: Any = None, **rest: Any) -> Any:
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
+@_decomposes(aten.polygamma.default)
+def _polygamma(order: int, tensor: Any) -> Any:
+    if order != 1:
+        raise NotImplementedError("only the first derivative of `digamma` is known")
+    # Below a half by reflection; above by its series, some steps further on, where few terms are enough.
+    is_low = tensor < 0.5
+    place = torch.where(is_low, 1 - tensor, tensor)
+    found = sum(1 / (place + step).square() for step in range(8))
+    over = 1 / (place + 8)
+    square = over.square()
+    series = 1 / 6 - square * (1 / 30 - square * (1 / 42 - square * (1 / 30 - square * (5 / 66))))
+    found = found + over + square / 2 + over * square * series
+    reflected = (math.pi / torch.sin(math.pi * tensor)).square() - found
+    return torch.where(is_low, reflected, found)
+
+
+@_decomposes(aten.signbit.default)
+def _signbit(tensor: Any) -> Any:
+    is_below = tensor < 0
+    # Zero has a sign, which one over it shows.
+    return is_below | ((tensor == 0) & (tensor.reciprocal() < 0)) if tensor.is_floating_point() else is_below
 
 
 @_decomposes(aten.fmin.default)
