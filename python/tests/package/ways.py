@@ -57,8 +57,14 @@ ALL = [(model, way) for model in MODELS for way in WAYS if way not in WITHOUT[mo
 
 
 @functools.cache
+def case_of(name):
+    """The model, made once: flax compiles for every operation of it."""
+    return MODELS[name]()
+
+
+@functools.cache
 def shapes(name):
-    case = MODELS[name]()
+    case = case_of(name)
     return jax.eval_shape(lambda: (case.state, case.batch(0)))
 
 
@@ -68,7 +74,7 @@ def free_bytes(name):
 
 
 def planned(name, **options):
-    case = MODELS[name]()
+    case = case_of(name)
     return mw.jax.plan(case.step, *shapes(name), cluster="8xcpu", **case.options, **options)
 
 
@@ -96,7 +102,7 @@ def prepared(name, way):
     else:
         mesh, tactics = PRESETS[way]
         options = {"mesh": mesh, "tactics": [*tactics, mw.auto(only=[])], "microbatches": 1}
-    case = MODELS[name]()
+    case = case_of(name)
     step = mw.jax.parallelize(case.step, compiler_options=QUICK, **case.options, **options)
     return step.prepare(*shapes(name))
 
@@ -112,8 +118,8 @@ class Differences:
 
 
 def differences(name, way):
-    first = (MODELS[name]().state, None)
-    found, right = states(prepared(name, way), MODELS[name]()), expected(name)
+    first = (case_of(name).state, None)
+    found, right = states(prepared(name, way), case_of(name)), expected(name)
     rows = []
     for (state, loss), (right_state, right_loss), (last, _), (right_last, _) in zip(
         found, right, [first, *found], [first, *right]
@@ -139,7 +145,7 @@ def states(step, case):
 
 @functools.cache
 def expected(name):
-    case = MODELS[name]()
+    case = case_of(name)
     return states(jax.jit(case.step, compiler_options=QUICK), case)
 
 
