@@ -79,6 +79,19 @@ def test_tactics_that_make_no_sense():
     refused(prepared(mesh={"data": 0}), "mesh")
 
 
+def test_tiles_that_do_not_divide():
+    def prepared(pattern, size):
+        step = mw.jax.parallelize(square, tactics=[mw.tile("data", {pattern: 0})], mesh={"data": 8})
+        return step.prepare(numbers(1, 8, 8), numbers(2, size, 8))
+
+    for size in (12, 4):
+        words = ("tactic 1: dimension 0 of `x` is not cut", f"its size of {size} into 8 equal parts", "hint: cut a dimension")
+        refused(lambda size=size: prepared("x", size), *words)
+    # Where some of what a pattern names divides, the rest is told.
+    assert "dimension 0 of `x` is not cut" in str(prepared("*", 12).plan)
+    assert "is not cut" not in str(prepared("*", 16).plan)
+
+
 def test_memory_that_is_no_size():
     step = mw.jax.parallelize(square, memory="lots")
     refused(lambda: step.prepare(numbers(1, 8, 8), numbers(2, 8, 8)), "memory: ", "hint: ")

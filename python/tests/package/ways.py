@@ -13,6 +13,7 @@ from hlo import matrix_flops
 from jax.interpreters import mlir
 from jaxlib.mlir import ir
 from models import MODELS
+from stage_memory import stage_bytes
 
 import meshwright as mw
 from meshwright.jax.run import program_bytes
@@ -190,11 +191,18 @@ def modules(step):
 
 
 def flops_share(step):
-    """Operations in products that the plan foretells, over those that were compiled."""
-    compiled = matrix_flops(step.compiled.as_text())
-    return step.plan.matrix_flops / compiled if compiled else 1.0
+    """Operations in products that the plan foretells, over those that were compiled; of stages, where that is farthest
+    from one."""
+    if isinstance(step.plan, mw.Pipeline):
+        of_pieces = {name: matrix_flops(compiled.as_text()) for name, compiled in step.compiled.items()}
+        names = [row[0] for row in step.plan.pieces]
+        lists = ([of_pieces.get(names[row[1]], 0) for row in rows if row[0] == "run"] for rows in step.plan.instructions)
+        pairs = zip(step.plan.matrix_flops, map(sum, lists))
+    else:
+        pairs = [(step.plan.matrix_flops, matrix_flops(step.compiled.as_text()))]
+    return max((foretold / compiled if compiled else 1.0 for foretold, compiled in pairs), key=lambda share: abs(share - 1))
 
 
 def xla_bytes(step):
-    """What a device has in memory, as XLA says."""
-    return program_bytes(step.compiled)
+    """What a device has in memory, as XLA says; of stages, that of the fullest."""
+    return stage_bytes(step) if isinstance(step.plan, mw.Pipeline) else program_bytes(step.compiled)

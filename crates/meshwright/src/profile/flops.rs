@@ -1,5 +1,7 @@
 //! The work of each op.
 
+use std::ops::Range;
+
 use crate::program::{Binary, Convolution, DotGeneral, Op, OpId, Program, Unary, ValueId};
 
 /// Floating-point operations of one run of an op. A multiply-add is two.
@@ -200,9 +202,8 @@ fn convolution_work(program: &Program, op: OpId, convolution: &Convolution) -> W
             lhs_dilation: convolution.lhs_dilation[dim],
             rhs_dilation: convolution.rhs_dilation[dim],
         };
-        touched *= axis.touched() as f64;
-        // A kernel that spreads its input reads each element of it once per position of the kernel.
-        padded *= (axis.kernel * if axis.lhs_dilation > 1 { axis.input } else { axis.output }) as f64;
+        touched *= axis.touched(&(0..axis.spread_input())) as f64;
+        padded *= axis.padded() as f64;
     }
     Work { matrix: 2.0 * per_position * touched, padded_matrix: 2.0 * per_position * padded, elementwise: 0.0 }
 }
@@ -219,17 +220,50 @@ struct Axis {
 }
 
 impl Axis {
-    /// How many pairs of an output and a place of the kernel meet an element of the input, and neither
-    /// padding nor a hole.
-    fn touched(&self) -> usize {
-        let dilated = (self.input.max(1) - 1) * self.lhs_dilation + 1;
+    /// How far the input reaches with the holes between its elements.
+    fn spread_input(&self) -> i64 {
+        ((self.input.max(1) - 1) * self.lhs_dilation + 1) as i64
+    }
+
+    /// How many pairs of an output and a place of the kernel meet an element of the input between two places, and no
+    /// hole.
+    fn touched(&self, between: &Range<i64>) -> usize {
         let hits = |place: usize| {
             let meets = |output: &usize| {
                 let at = (output * self.stride + place * self.rhs_dilation) as i64 - self.before;
-                at >= 0 && (at as usize) < dilated && (at as usize).is_multiple_of(self.lhs_dilation)
+                between.contains(&at) && at.rem_euclid(self.lhs_dilation as i64) == 0
             };
             (0..self.output).filter(meets).count()
         };
         (0..self.kernel).map(hits).sum()
+    }
+
+    /// The same as if padding were data. A kernel that spreads its input reads each element of it at most once per
+    /// place of the kernel.
+    fn padded(&self) -> usize {
+        if self.lhs_dilation == 1 {
+            return self.kernel * self.output;
+        }
+        self.touched(&(i64::MIN..i64::MAX)).min(self.kernel * self.input)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(axis: &Axis, touched: usize, padded: usize) {
+        assert_eq!((axis.touched(&(0..axis.spread_input())), axis.padded()), (touched, padded));
+    }
+
+    #[test]
+    fn places_in_padding_and_in_holes_are_told_apart() {
+        let plain = Axis { input: 8, kernel: 3, output: 8, stride: 1, before: 1, lhs_dilation: 1, rhs_dilation: 1 };
+        check(&plain, 22, 24);
+        // One that doubles its input: forwards, and for the gradient of its kernel.
+        check(&Axis { kernel: 2, output: 16, lhs_dilation: 2, ..plain }, 16, 16);
+        check(&Axis { kernel: 16, output: 2, lhs_dilation: 2, ..plain }, 16, 16);
+        // Every output of the whole sum meets the kernel, and no element of the input more often than it has places.
+        check(&Axis { output: 17, before: 2, lhs_dilation: 2, ..plain }, 24, 24);
     }
 }

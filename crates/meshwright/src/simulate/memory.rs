@@ -41,6 +41,7 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
             let left: Vec<usize> = program.body().results.iter().map(bytes).collect();
             let memory = memory(program, model);
             let mut temporaries = memory.temporary_classes();
+            temporaries[Class::Temporaries as usize] += memory.lost_bytes;
             if pipeline.pieces.len() == 1 {
                 temporaries.iter_mut().zip(memory.result_classes()).for_each(|(bytes, result)| *bytes += result);
                 return PieceMemory { temporaries, left };
