@@ -248,9 +248,9 @@ impl First {
         Told::new(&file.tactics, all).map(Some).map_err(refuse)
     }
 
-    /// What tactics want cut that is not, or an error where that is all of it.
-    pub(crate) fn check_tiles(&self, program: &Program) -> Result<Vec<String>, Error> {
-        let (Some(mesh), Some(file)) = (&self.mesh, &self.file) else { return Ok(Vec::new()) };
+    /// Whether what tactics want cut can be on the mesh that is given.
+    pub(crate) fn check_tiles(&self, program: &Program) -> Result<(), Error> {
+        let (Some(mesh), Some(file)) = (&self.mesh, &self.file) else { return Ok(()) };
         tactics::check_tiles(program, mesh, &file.tactics).map_err(|error| file.refuse(&error))
     }
 }

@@ -53,13 +53,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn found(
-        asked: &Asked,
-        program: &Arc<Program>,
-        found: &Found,
-        notes: Vec<String>,
-        seconds: f64,
-    ) -> Result<Plan, Problem> {
+    pub(crate) fn found(asked: &Asked, program: &Arc<Program>, found: &Found, seconds: f64) -> Result<Plan, Problem> {
         let step = step(program, found, asked.engine);
         let simulation = Simulation::new(&step, &asked.cluster, asked.engine);
         let setting = Setting {
@@ -71,7 +65,8 @@ impl Plan {
             memory_limit: asked.limit_bytes,
         };
         let json = plan_file(&setting, found, simulation.mfu).to_text().map_err(Problem::of(Code::PlanFile))?;
-        let simulated = Summary { name: asked.name.clone(), step: &step, simulation: &simulation, notes, seconds };
+        let simulated =
+            Summary { name: asked.name.clone(), step: &step, simulation: &simulation, notes: Vec::new(), seconds };
         let limit_bytes = asked.limit_bytes;
         let report = Report { program, plan: found, simulated, limit_bytes, planning_seconds: seconds };
         let summary = report.to_text(WIDTH);

@@ -285,7 +285,7 @@ impl Asked {
             told,
             mesh: self.mesh.as_ref(),
         };
-        let notes = self.check_tiles(program).map_err(Refused::Unplannable)?;
+        self.check_tiles(program).map_err(Refused::Unplannable)?;
         let found = match count {
             Some(count) => plan_stages(&request, count),
             None => plan(&request),
@@ -302,13 +302,13 @@ impl Asked {
         if let Runs::Stages { .. } = found.runs {
             return Pipeline::found(self, program, found, started).map(AnyPlan::Pipeline);
         }
-        let found = Plan::found(self, program, &found, notes, started.elapsed().as_secs_f64());
+        let found = Plan::found(self, program, &found, started.elapsed().as_secs_f64());
         found.map(AnyPlan::Plan).map_err(Refused::Unplannable)
     }
 
-    /// What tactics want cut that is not, or an error where that is all of it.
-    fn check_tiles(&self, program: &Parsed) -> Result<Vec<String>, Problem> {
-        let (Some(mesh), Some(tactics)) = (&self.mesh, &self.tactics) else { return Ok(Vec::new()) };
+    /// Whether what tactics want cut can be on the mesh that is given.
+    fn check_tiles(&self, program: &Parsed) -> Result<(), Problem> {
+        let (Some(mesh), Some(tactics)) = (&self.mesh, &self.tactics) else { return Ok(()) };
         check_tiles(program, mesh, tactics).map_err(|error| {
             let problem = Problem::new(Code::Tactic, format!("{}: {}", error.tactic, error.message));
             Problem { hint: error.hint, ..problem }

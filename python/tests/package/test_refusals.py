@@ -80,16 +80,17 @@ def test_tactics_that_make_no_sense():
 
 
 def test_tiles_that_do_not_divide():
-    def prepared(pattern, size):
-        step = mw.jax.parallelize(square, tactics=[mw.tile("data", {pattern: 0})], mesh={"data": 8})
-        return step.prepare(numbers(1, 8, 8), numbers(2, size, 8))
+    def prepared(pattern, size, mesh=None):
+        step = mw.jax.parallelize(square, tactics=[mw.tile("data", {pattern: 0})], mesh=mesh)
+        return lambda: step.prepare(numbers(1, 8, 8), numbers(2, size, 8))
 
-    for size in (12, 4):
-        words = ("tactic 1: dimension 0 of `x` is not cut", f"its size of {size} into 8 equal parts", "hint: cut a dimension")
-        refused(lambda size=size: prepared("x", size), *words)
-    # Where some of what a pattern names divides, the rest is told.
-    assert "dimension 0 of `x` is not cut" in str(prepared("*", 12).plan)
-    assert "is not cut" not in str(prepared("*", 16).plan)
+    for pattern, size in (("x", 12), ("x", 4), ("*", 12)):
+        words = ("tactic 1: dimension 0 of `x` is not cut", f"its size of {size} into 8 equal parts", "hint: name only")
+        refused(prepared(pattern, size, {"data": 8}), *words)
+    assert prepared("*", 16, {"data": 8})().plan.mesh == [("data", 8)]
+    # Where the mesh is searched for, one is found that divides.
+    assert dict(prepared("x", 12)().plan.mesh)["data"] in (2, 4)
+    refused(prepared("x", 7), "dimension 0 of `x` is not cut")
 
 
 def test_memory_that_is_no_size():

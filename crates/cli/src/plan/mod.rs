@@ -221,8 +221,8 @@ impl Asked<'_> {
         let step = step(program, plan, self.engine);
         let simulation = Simulation::new(&step, self.cluster, self.engine);
         let name = self.arguments.model.model.display().to_string();
-        let notes = self.first.check_tiles(program)?;
-        let simulated = Summary { name, step: &step, simulation: &simulation, notes, seconds: planning_seconds };
+        let simulated =
+            Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: planning_seconds };
         let file = self.file(program, plan, batches, simulation.mfu);
         if let Some(path) = &self.arguments.output {
             let text = file.to_text().map_err(Error::of(Code::PlanFile))?;

@@ -53,6 +53,12 @@ pub enum MemoryModel {
 }
 
 impl MemoryModel {
+    /// Whether pieces of a pipeline are counted as they are compiled: parts of sums are written before they are added,
+    /// and an update works on all parameters at once.
+    pub(crate) fn counts_pieces(self) -> bool {
+        self == MemoryModel::Fused
+    }
+
     /// What an engine that runs op by op fuses all the same.
     pub(crate) fn fuses(self) -> Option<Fused> {
         match self {

@@ -14,6 +14,7 @@ pub(crate) use partition::{lay_out_last, measure_all};
 pub use pattern::Pattern;
 pub(crate) use presets::cut_batch;
 pub(crate) use remat::scope_groups;
+pub(crate) use tiles::check_stored;
 pub use tiles::check_tiles;
 use tiles::tile;
 

@@ -6,44 +6,45 @@ use super::{
 use crate::program::{Program, ValueId};
 use crate::shard::{Layout, Mesh, Piece};
 
-/// What tactics before `auto` want cut by hand and no engine stores so, because parts would not be equal. An error where
-/// nothing that a pattern names can be.
-pub fn check_tiles(program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<Vec<String>, TacticError> {
+/// Whether all that tactics before `auto` want cut by hand is stored in parts on a mesh: engines store equal parts only.
+pub fn check_tiles(program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<(), TacticError> {
+    let is_auto = |tactic: &Tactic| tactic.actions.iter().any(|action| matches!(action, Action::Auto(_)));
+    let end = tactics.iter().position(is_auto).unwrap_or(tactics.len());
     let mut layout = Layout::new(program, mesh.clone());
-    let mut notes = Vec::new();
-    let is_auto = |tactic: &&Tactic| tactic.actions.iter().any(|action| matches!(action, Action::Auto(_)));
-    for (number, tactic) in tactics.iter().take_while(|tactic| !is_auto(tactic)).enumerate() {
-        let fail = |(message, hint)| TacticError { number: Some(number), tactic: tactic.name.clone(), message, hint };
+    for (number, tactic) in tactics[..end].iter().enumerate() {
         apply(&mut layout, tactic, number as u16)?;
+    }
+    check_stored(&layout, &tactics[..end])
+}
+
+/// The same of tactics that were applied to a layout.
+pub(crate) fn check_stored(layout: &Layout<'_>, tactics: &[Tactic]) -> Result<(), TacticError> {
+    for (number, tactic) in tactics.iter().enumerate() {
+        let fail = |(message, hint)| TacticError { number: Some(number), tactic: tactic.name.clone(), message, hint };
         for action in &tactic.actions {
             if let Action::Tile { pattern, dim: Dim::Number(dim) } = action {
-                let pieces = pieces(mesh, tactic).map_err(fail)?;
-                let values = named(program, pattern).map_err(fail)?;
-                notes.extend(stored_whole(&layout, &values, *dim, &pieces).map_err(fail)?);
+                let pieces = pieces(&layout.mesh, tactic).map_err(fail)?;
+                let values = named(layout.program, pattern).map_err(fail)?;
+                let whole = values.into_iter().find(|&value| !is_stored_cut(layout, value, *dim, &pieces));
+                whole.map_or(Ok(()), |value| Err(fail(problem(layout, value, *dim, &pieces))))?;
             }
         }
     }
-    Ok(notes)
+    Ok(())
 }
 
-/// Why some of these values are not stored in parts along a dimension, or an error where all are not.
-fn stored_whole(layout: &Layout<'_>, values: &[ValueId], dim: usize, pieces: &[Piece]) -> Result<Vec<String>, Problem> {
-    let has_dim = |value: &&ValueId| layout.program.shape(**value).len() > dim;
-    let values: Vec<ValueId> = values.iter().filter(has_dim).copied().collect();
-    let is_cut = |value: ValueId| pieces.iter().all(|piece| layout.stored(value).dims[dim].contains(piece));
-    let whole: Vec<ValueId> = values.iter().copied().filter(|&value| !is_cut(value)).collect();
-    if whole.is_empty() || pieces.iter().any(|&piece| layout.mesh.is_temporal(piece)) {
-        return Ok(Vec::new());
-    }
-    let told = |&value: &ValueId| {
-        let name = value_name(layout.program, value);
-        format!("dimension {dim} of {name} is not cut: {}", reason(layout, value, dim, pieces))
-    };
-    if whole.len() == values.len() {
-        let hint = "cut a dimension that divides, give the axis another size, or pad what is given";
-        return Err((told(&whole[0]), Some(hint.to_owned())));
-    }
-    Ok(whole.iter().map(told).collect())
+/// Whether a value is stored in parts along a dimension, where it has that.
+fn is_stored_cut(layout: &Layout<'_>, value: ValueId, dim: usize, pieces: &[Piece]) -> bool {
+    let is_in_time = || pieces.iter().any(|&piece| layout.mesh.is_temporal(piece));
+    let stored = layout.stored(value);
+    stored.dims.get(dim).is_none_or(|cut| pieces.iter().all(|piece| cut.contains(piece))) || is_in_time()
+}
+
+fn problem(layout: &Layout<'_>, value: ValueId, dim: usize, pieces: &[Piece]) -> Problem {
+    let name = value_name(layout.program, value);
+    let hint = "name only what divides, cut another dimension, or give the axis another size";
+    let message = format!("dimension {dim} of {name} is not cut: {}", reason(layout, value, dim, pieces));
+    (message, Some(hint.to_owned()))
 }
 
 fn reason(layout: &Layout<'_>, value: ValueId, dim: usize, pieces: &[Piece]) -> String {
