@@ -1,7 +1,5 @@
 //! The work of each op.
 
-use std::ops::Range;
-
 use crate::program::{Binary, Convolution, DotGeneral, Op, OpId, Program, Unary, ValueId};
 
 /// Floating-point operations of one run of an op. A multiply-add is two.
@@ -202,7 +200,7 @@ fn convolution_work(program: &Program, op: OpId, convolution: &Convolution) -> W
             lhs_dilation: convolution.lhs_dilation[dim],
             rhs_dilation: convolution.rhs_dilation[dim],
         };
-        touched *= axis.touched(&(0..axis.spread_input())) as f64;
+        touched *= axis.touched() as f64;
         padded *= axis.padded() as f64;
     }
     Work { matrix: 2.0 * per_position * touched, padded_matrix: 2.0 * per_position * padded, elementwise: 0.0 }
@@ -220,31 +218,24 @@ struct Axis {
 }
 
 impl Axis {
-    /// How far the input reaches with the holes between its elements.
-    fn spread_input(&self) -> i64 {
-        ((self.input.max(1) - 1) * self.lhs_dilation + 1) as i64
-    }
-
-    /// How many pairs of an output and a place of the kernel meet an element of the input between two places, and no
-    /// hole.
-    fn touched(&self, between: &Range<i64>) -> usize {
+    /// How many pairs of an output and a place of the kernel meet an element of the input, and neither
+    /// padding nor a hole.
+    fn touched(&self) -> usize {
+        let dilated = (self.input.max(1) - 1) * self.lhs_dilation + 1;
         let hits = |place: usize| {
             let meets = |output: &usize| {
                 let at = (output * self.stride + place * self.rhs_dilation) as i64 - self.before;
-                between.contains(&at) && at.rem_euclid(self.lhs_dilation as i64) == 0
+                at >= 0 && (at as usize) < dilated && (at as usize).is_multiple_of(self.lhs_dilation)
             };
             (0..self.output).filter(meets).count()
         };
         (0..self.kernel).map(hits).sum()
     }
 
-    /// The same as if padding were data. A kernel that spreads its input reads each element of it at most once per
-    /// place of the kernel.
+    /// The same as if padding were data. Each element of an input that is spread meets each place of the kernel, and each
+    /// output, once at most.
     fn padded(&self) -> usize {
-        if self.lhs_dilation == 1 {
-            return self.kernel * self.output;
-        }
-        self.touched(&(i64::MIN..i64::MAX)).min(self.kernel * self.input)
+        if self.lhs_dilation > 1 { self.input * self.kernel.min(self.output) } else { self.output * self.kernel }
     }
 }
 
@@ -253,7 +244,7 @@ mod tests {
     use super::*;
 
     fn check(axis: &Axis, touched: usize, padded: usize) {
-        assert_eq!((axis.touched(&(0..axis.spread_input())), axis.padded()), (touched, padded));
+        assert_eq!((axis.touched(), axis.padded()), (touched, padded));
     }
 
     #[test]
@@ -263,7 +254,7 @@ mod tests {
         // One that doubles its input: forwards, and for the gradient of its kernel.
         check(&Axis { kernel: 2, output: 16, lhs_dilation: 2, ..plain }, 16, 16);
         check(&Axis { kernel: 16, output: 2, lhs_dilation: 2, ..plain }, 16, 16);
-        // Every output of the whole sum meets the kernel, and no element of the input more often than it has places.
+        // More outputs than the input has room for meet padding.
         check(&Axis { output: 17, before: 2, lhs_dilation: 2, ..plain }, 24, 24);
     }
 }
