@@ -2,10 +2,10 @@
 
     compiled.py [MODEL ...]    runs all models or the named ones in all ways to plan them, and prints a table
 
-Columns are the bytes of a device by the plan and their share of what XLA says, the share of operations in products
-(of convolutions the text of XLA does not tell padding, so that these differ), whether collectives are the same in kind,
-groups and bytes, and the largest difference from one device over five steps: of losses, of gradients, of parameters. The
-last line has the bars.
+Columns are the bytes of a device by the plan and their share of what XLA says (of stages, the fullest: what it holds by
+its list, and what XLA needs besides for what runs), the share of operations in products, whether collectives are the same
+in kind, groups and bytes, and the largest difference from one device over five steps: of losses, of gradients, of
+parameters. The last line has the bars.
 """
 
 import os
@@ -34,8 +34,6 @@ def row(name, way):
     found = ways.differences(name, way)
     numbers = [f"{number:.0e}" for number in (found.loss, found.gradient, found.parameter)]
     same = "same" if written == compiled else "DIFFERENT"
-    if way in ways.STAGES:
-        return ["", "", "", same, *numbers], None, None
     memory = step.plan.peak_bytes / ways.xla_bytes(step)
     flops = ways.flops_share(step)
     return [f"{step.plan.peak_bytes:,}", f"{memory:.3f}", f"{flops:.3f}", same, *numbers], memory, flops

@@ -58,7 +58,8 @@ class Plan:
         """For every parameter and all state by name, the axes that cut each dimension."""
     @property
     def matrix_flops(self) -> float:
-        """Operations of a device in products of matrices and convolutions, a multiply-add as two."""
+        """Operations of a device in products of matrices and convolutions, a multiply-add as two and without what
+        convolutions read of padding."""
     @property
     def step_seconds(self) -> float:
         """What a step takes, by the simulation."""
@@ -109,6 +110,14 @@ class Pipeline:
     @property
     def memory_limit(self) -> int:
         """The bytes of a device that may be used."""
+    @property
+    def matrix_flops(self) -> list[float]:
+        """Of every stage, operations of a device in products of matrices and convolutions, a multiply-add as two and
+        without what convolutions read of padding."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes stages that were planned to a file: whole under its name, or not at all."""
+    def report(self, path: str | PathLike[str]) -> None:
+        """Writes a page that shows all of it, for a browser: whole under its name, or not at all."""
     @property
     def buffers(self) -> list[tuple[int, bool, int | None, str, list[int], list[list[str]]]]:
         """Of every buffer its stage, whether there is one for every microbatch, the dimension of its whole that is cut

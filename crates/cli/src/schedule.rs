@@ -9,6 +9,7 @@ use meshwright::import::{Diagnostic, Severity};
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Pipelined, pipeline};
 use meshwright::plan::Told;
+use meshwright::program::Program;
 use meshwright::shard::Mesh;
 use meshwright::tactics::{self, Action, Auto, Partitioned, StageCut, Tactic, TacticError};
 use meshwright_report::page::LaidOutBy;
@@ -245,6 +246,12 @@ impl First {
             file.refuse(&TacticError { number: Some(number), tactic, message, hint: None })
         };
         Told::new(&file.tactics, all).map(Some).map_err(refuse)
+    }
+
+    /// Whether what tactics want cut can be on the mesh that is given.
+    pub(crate) fn check_tiles(&self, program: &Program) -> Result<(), Error> {
+        let (Some(mesh), Some(file)) = (&self.mesh, &self.file) else { return Ok(()) };
+        tactics::check_tiles(program, mesh, &file.tactics).map_err(|error| file.refuse(&error))
     }
 }
 

@@ -1,24 +1,28 @@
 //! Steps in stages as Python sees them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use meshwright::cluster::Cluster;
 use meshwright::codes::Code;
 use meshwright::lower::estimate;
 use meshwright::pipeline::{Instruction, Pipeline as Staged, Pipelined, pipeline};
 use meshwright::plan::{Plan, Runs};
 use meshwright::program::Program;
 use meshwright::shard::{Axis, Mesh, Sharding};
-use meshwright::simulate::Prepared;
+use meshwright::simulate::{Prepared, engine};
 use meshwright::tactics::{Action, StageCut, Stages, Tactic};
 use meshwright_report::axes::Axes;
-use meshwright_report::plan::{AppliedPlan, Setting, plan_file, step};
+use meshwright_report::page::{LaidOutBy, applied_document, simulation_document};
+use meshwright_report::plan::{AppliedPlan, PlanFile, Setting, plan_file, step};
 use meshwright_report::problem::Problem;
 use meshwright_report::simulate::{Simulation, Step, Summary, check_devices};
 use meshwright_report::table::size;
 use pyo3::prelude::*;
 
-use crate::plan::WIDTH;
+use crate::error::refuse;
+use crate::plan::{WIDTH, limited, matrix_flops, write};
 use crate::program::{Asked, Refused, read_tactics};
 
 /// The axis of the microbatches, where the user names none.
@@ -35,6 +39,12 @@ pub(crate) struct Pipeline {
     axes: Axes,
     /// For each argument, the number of the result that is its next value.
     next: Vec<Option<usize>>,
+    /// As it was given.
+    program: Arc<Program>,
+    modules: Vec<String>,
+    by: GivenBy,
+    name: String,
+    whole_cluster: Cluster,
     /// What `meshwright simulate` prints.
     #[pyo3(get)]
     summary: String,
@@ -48,14 +58,23 @@ pub(crate) struct Pipeline {
     peak_bytes: u64,
     #[pyo3(get)]
     memory_limit: u64,
-    /// The text of `plan.json`, where stages were planned.
-    #[pyo3(get)]
-    json: Option<String>,
+}
+
+/// What gave a step its stages.
+enum GivenBy {
+    /// The text of `plan.json`.
+    Plan(String),
+    Tactics(Mesh, Vec<Tactic>),
 }
 
 impl Pipeline {
     /// Stages that were planned.
-    pub(crate) fn found(asked: &Asked, program: &Program, plan: Plan, started: Instant) -> Result<Pipeline, Refused> {
+    pub(crate) fn found(
+        asked: &Asked,
+        program: &Arc<Program>,
+        plan: Plan,
+        started: Instant,
+    ) -> Result<Pipeline, Refused> {
         let step = step(program, &plan, asked.engine);
         let simulation = Simulation::new(&step, &asked.cluster, asked.engine);
         let setting = Setting {
@@ -71,14 +90,14 @@ impl Pipeline {
         let Runs::Stages { pipeline, modules } = plan.runs else {
             return Err(unplannable("there are no stages".into()));
         };
-        let anatomy = Arc::new(program.anatomy());
-        let (feedback, conflicts, program) = (Vec::new(), Vec::new(), program.clone());
-        let found = Pipelined { program, anatomy, pipeline: *pipeline, modules, feedback, conflicts };
-        asked.told(found, None, started, Some(json))
+        let (feedback, conflicts, anatomy) = (Vec::new(), Vec::new(), Arc::new(program.anatomy()));
+        let whole = Program::clone(program);
+        let found = Pipelined { program: whole, anatomy, pipeline: *pipeline, modules, feedback, conflicts };
+        asked.told(program, found, GivenBy::Plan(json), None, started)
     }
 
     /// Stages as the file of a plan has them.
-    pub(crate) fn applied(name: &str, program: &Program, plan: &AppliedPlan) -> Result<Pipeline, Problem> {
+    pub(crate) fn applied(name: &str, program: &Arc<Program>, plan: &AppliedPlan) -> Result<Pipeline, Problem> {
         let wrong =
             |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
         let found = plan.pipeline(program).map_err(wrong)?;
@@ -93,8 +112,34 @@ impl Pipeline {
             microbatches: None,
         };
         let json = plan.file().to_text().map_err(Problem::of(Code::PlanFile))?;
-        let told = asked.told(found, None, Instant::now(), Some(json));
+        let told = asked.told(program, found, GivenBy::Plan(json), None, Instant::now());
         told.map_err(|(Refused::Unplannable(problem) | Refused::TooLarge(problem))| problem)
+    }
+}
+
+impl Pipeline {
+    /// What it comes to as a page, made of its plan or of its tactics as everybody makes it.
+    fn page(&self) -> Result<String, Problem> {
+        let unknown = || Problem::new(Code::Engine, format!("there is no engine `{}`", self.engine));
+        let engine = engine(&self.engine).ok_or_else(unknown)?;
+        let anatomy = self.program.anatomy();
+        let prepared = Prepared::new(self.pipeline.clone(), &anatomy.classes, engine);
+        let step = Step { modules: self.modules.clone(), ..Step::of(prepared, &self.program, &anatomy, &[]) };
+        let cluster = limited(&self.whole_cluster, self.memory_limit);
+        let simulation = Simulation::new(&step, &cluster, engine);
+        let (name, notes) = (self.name.clone(), Vec::new());
+        let summary = Summary { name, step: &step, simulation: &simulation, notes, seconds: 0.0 };
+        let program = &*self.program;
+        let document = match &self.by {
+            GivenBy::Plan(json) => {
+                let plan = AppliedPlan::new(&self.name, PlanFile::parse(json)?, program)?;
+                applied_document(&summary, program, &plan)
+            }
+            GivenBy::Tactics(mesh, tactics) => {
+                simulation_document(&summary, LaidOutBy::Tactics { program, mesh, tactics })
+            }
+        };
+        document.to_html(&self.summary).map_err(Problem::of(Code::Unwritable))
     }
 }
 
@@ -126,6 +171,44 @@ impl Pipeline {
     #[getter]
     fn schedule(&self) -> &'static str {
         self.pipeline.schedule.name()
+    }
+
+    /// The text of `plan.json`, where stages were planned.
+    #[getter]
+    fn json(&self) -> Option<&str> {
+        match &self.by {
+            GivenBy::Plan(json) => Some(json),
+            GivenBy::Tactics(..) => None,
+        }
+    }
+
+    /// Of every stage, the operations of a device in products of matrices and convolutions.
+    #[getter]
+    fn matrix_flops(&self) -> Vec<f64> {
+        let pieces: Vec<f64> = self.pipeline.pieces.iter().map(|piece| matrix_flops(&piece.program)).collect();
+        let flops = |instruction: &Instruction| match *instruction {
+            Instruction::Run { piece, .. } => pieces[piece],
+            _ => 0.0,
+        };
+        self.pipeline.stages.iter().map(|list| list.iter().map(flops).sum()).collect()
+    }
+
+    /// Writes the plan to a file: whole under its name, or not at all.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's paths become ours")]
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let GivenBy::Plan(json) = &self.by else {
+            let message = "stages that tactics give are no plan that a file holds";
+            let hint = "keep the tactics, or have stages planned with `stages=`";
+            return Err(refuse(&Problem::new(Code::PlanFile, message).hint(hint)));
+        };
+        Ok(py.detach(|| write(&path, json))?)
+    }
+
+    /// Writes a page that shows all of it, for a browser: whole under its name, or not at all.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's paths become ours")]
+    fn report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let page = py.detach(|| self.page()).map_err(|problem| refuse(&problem))?;
+        Ok(py.detach(|| write(&path, &page))?)
     }
 
     #[getter]
@@ -237,7 +320,7 @@ fn count(stages: &Stages) -> usize {
 impl Asked {
     /// Lays a step out in the stages that tactics ask for. Where the user says no number of microbatches, the fastest
     /// of a few is taken.
-    pub(crate) fn pipeline(&self, program: &Program) -> Result<Pipeline, Refused> {
+    pub(crate) fn pipeline(&self, program: &Arc<Program>) -> Result<Pipeline, Refused> {
         let tactics = self.tactics.as_deref().unwrap_or_default();
         let unplannable = |message: &str| Refused::Unplannable(Problem::new(Code::Unplannable, message));
         let stages = find_stages(tactics).ok_or_else(|| unplannable("no tactic has `stages`"))?;
@@ -290,7 +373,7 @@ impl Asked {
 
     fn pipeline_in(
         &self,
-        program: &Program,
+        program: &Arc<Program>,
         mesh: &Mesh,
         tactics: &[Tactic],
         microbatches: usize,
@@ -309,7 +392,7 @@ impl Asked {
         self.pipeline_on(program, &mesh, &tactics)
     }
 
-    fn pipeline_on(&self, program: &Program, mesh: &Mesh, tactics: &[Tactic]) -> Result<Pipeline, Refused> {
+    fn pipeline_on(&self, program: &Arc<Program>, mesh: &Mesh, tactics: &[Tactic]) -> Result<Pipeline, Refused> {
         let started = Instant::now();
         let stages = find_stages(tactics).map_or(1, count);
         let spare = check_devices(mesh.devices() * stages, &self.cluster);
@@ -319,24 +402,21 @@ impl Asked {
             let problem = Problem::new(Code::Tactic, format!("{}: {}", error.tactic, error.message));
             Refused::Unplannable(Problem { hint: error.hint, ..problem })
         })?;
-        self.simulated(found, spare, started)
+        self.told(program, found, GivenBy::Tactics(mesh.clone(), tactics.to_vec()), spare, started)
     }
 
-    fn simulated(&self, found: Pipelined, spare: Option<String>, started: Instant) -> Result<Pipeline, Refused> {
-        self.told(found, spare, started, None)
-    }
-
-    /// What stages come to. `json` is the plan that they are of.
+    /// What stages come to.
     fn told(
         &self,
+        given: &Arc<Program>,
         found: Pipelined,
+        by: GivenBy,
         spare: Option<String>,
         started: Instant,
-        json: Option<String>,
     ) -> Result<Pipeline, Refused> {
         let Pipelined { program, anatomy, pipeline, modules, feedback, .. } = found;
         let prepared = Prepared::new(pipeline.clone(), &anatomy.classes, self.engine);
-        let step = Step { modules, ..Step::of(prepared, &program, &anatomy, &feedback) };
+        let step = Step { modules: modules.clone(), ..Step::of(prepared, &program, &anatomy, &feedback) };
         let simulation = Simulation::new(&step, &self.cluster, self.engine);
         if !simulation.fits() {
             let (peak, limit) = (simulation.memory().peak_bytes, simulation.memory_limit());
@@ -363,7 +443,11 @@ impl Asked {
             memory_limit: self.limit_bytes,
             axes: Axes::new(&pipeline.mesh, held.iter()),
             next: anatomy.next.clone(),
-            json,
+            program: Arc::clone(given),
+            modules,
+            by,
+            name: self.name.clone(),
+            whole_cluster: self.whole_cluster.clone(),
             held,
             pipeline,
         })

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use meshwright::cluster::Cluster;
 use meshwright::codes::Code;
 use meshwright::lower::{CollectiveKind, LocalProgram, measure, stablehlo};
 use meshwright::plan::Plan as Found;
@@ -122,10 +123,7 @@ impl Plan {
         let plan = AppliedPlan::new(&name, file, &self.program)?;
         let prepared = Prepared::whole(self.local.clone(), &self.program.anatomy().classes, plan.engine());
         let step = Step::of(prepared, &self.program, &self.program.anatomy(), &[]);
-        let mut cluster = plan.cluster().clone();
-        for nodes in &mut cluster.nodes {
-            nodes.device.memory_bytes = nodes.device.memory_bytes.min(self.memory_limit as usize);
-        }
+        let cluster = limited(plan.cluster(), self.memory_limit);
         let simulation = Simulation::new(&step, &cluster, plan.engine());
         let summary = Summary { name, step: &step, simulation: &simulation, notes: Vec::new(), seconds: 0.0 };
         let document = applied_document(&summary, &self.program, &plan);
@@ -204,12 +202,10 @@ impl Plan {
         exported("to_pspecs", slf)
     }
 
-    /// Operations of a device in products of matrices and convolutions, also with what these read of padding.
+    /// Operations of a device in products of matrices and convolutions, without what these read of padding.
     #[getter]
     fn matrix_flops(&self) -> f64 {
-        let program = expand_attention(&self.local.program);
-        let trips = program.trips();
-        program.ops.ids().map(|op| work(&program, op).padded_matrix * trips.of_op(op) as f64).sum()
+        matrix_flops(&self.local.program)
     }
 
     /// Writes the plan to a file: whole under its name, or not at all.
@@ -240,8 +236,24 @@ fn exported<'py>(function: &str, plan: Bound<'py, Plan>) -> PyResult<Bound<'py, 
     plan.py().import("meshwright.exports")?.call_method1(function, (plan,))
 }
 
+/// A cluster with no more memory than may be used.
+pub(crate) fn limited(cluster: &Cluster, limit_bytes: u64) -> Cluster {
+    let mut cluster = cluster.clone();
+    for nodes in &mut cluster.nodes {
+        nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
+    }
+    cluster
+}
+
+/// Operations of a program in products of matrices and convolutions.
+pub(crate) fn matrix_flops(program: &Program) -> f64 {
+    let program = expand_attention(program);
+    let trips = program.trips();
+    program.ops.ids().map(|op| work(&program, op).matrix * trips.of_op(op) as f64).sum()
+}
+
 /// Writes a file: whole under its name, or not at all.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     fs::write(&partial, text)?;

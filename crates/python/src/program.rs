@@ -12,7 +12,7 @@ use meshwright::profile::MemoryModel;
 use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
-use meshwright::tactics::{Action, Auto, Tactic, parse as parse_tactics};
+use meshwright::tactics::{Action, Auto, Tactic, check_tiles, parse as parse_tactics};
 use meshwright_cli::profile_report;
 use meshwright_report::diagnostics::Module;
 use meshwright_report::names::names;
@@ -22,7 +22,7 @@ use pyo3::prelude::*;
 
 use crate::error::{diagnosed, does_not_fit, refuse};
 use crate::pipeline::Pipeline;
-use crate::plan::{Plan, WIDTH};
+use crate::plan::{Plan, WIDTH, limited};
 use crate::work::interruptible;
 
 /// A step as it is planned.
@@ -259,10 +259,7 @@ impl Asked {
         if words.microbatches == Some(0) {
             return Err(Problem::new(Code::Unplannable, "a step has at least one microbatch"));
         }
-        let mut cluster = whole_cluster.clone();
-        for nodes in &mut cluster.nodes {
-            nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
-        }
+        let cluster = limited(&whole_cluster, limit_bytes);
         let (mesh, microbatches) = (mesh.transpose()?, words.microbatches);
         Ok(Asked { name: name.to_owned(), engine, whole_cluster, cluster, limit_bytes, mesh, tactics, microbatches })
     }
@@ -288,6 +285,7 @@ impl Asked {
             told,
             mesh: self.mesh.as_ref(),
         };
+        self.check_tiles(program).map_err(Refused::Unplannable)?;
         let found = match count {
             Some(count) => plan_stages(&request, count),
             None => plan(&request),
@@ -306,6 +304,15 @@ impl Asked {
         }
         let found = Plan::found(self, program, &found, started.elapsed().as_secs_f64());
         found.map(AnyPlan::Plan).map_err(Refused::Unplannable)
+    }
+
+    /// Whether what tactics want cut can be on the mesh that is given.
+    fn check_tiles(&self, program: &Parsed) -> Result<(), Problem> {
+        let (Some(mesh), Some(tactics)) = (&self.mesh, &self.tactics) else { return Ok(()) };
+        check_tiles(program, mesh, tactics).map_err(|error| {
+            let problem = Problem::new(Code::Tactic, format!("{}: {}", error.tactic, error.message));
+            Problem { hint: error.hint, ..problem }
+        })
     }
 }
 

@@ -22,8 +22,11 @@ def matrix_flops(text: str) -> int:
         for each in found[name]:
             if each["op"] in ("dot", "convolution"):
                 lhs, rhs = (shapes[operand] for operand in re.findall(r"%([\w.\-]+)", each["rest"])[:2])
-                terms = dot_terms(lhs, each["rest"]) if each["op"] == "dot" else convolution_terms(rhs, each["rest"])
-                total += 2 * math.prod(shapes[each["name"]]) * terms
+                result = shapes[each["name"]]
+                if each["op"] == "dot":
+                    total += 2 * math.prod(result) * dot_terms(lhs, each["rest"])
+                else:
+                    total += 2 * convolution_products(lhs, rhs, result, each["rest"])
             trips = int(TRIPS.search(each["rest"])[1]) if TRIPS.search(each["rest"]) else 1
             total += trips * sum(flops(called) for called in CALLED.findall(each["rest"]) if called in found)
         return total
@@ -42,6 +45,22 @@ def dot_terms(lhs: tuple[int, ...], rest: str) -> int:
     return math.prod(lhs[int(dim)] for dim in dims.split(",") if dim)
 
 
-def convolution_terms(kernel: tuple[int, ...], rest: str) -> int:
-    labels = re.search(r"dim_labels=\w+_(\w+)->", rest)[1]
-    return math.prod(size for size, label in zip(kernel, labels) if label != "o")
+def convolution_products(lhs: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...], rest: str) -> int:
+    """How many numbers of the kernel meet one of the input, which is neither padding nor a hole between numbers."""
+    left, right, made = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", rest).groups()
+    window = dict(re.findall(r"(\w+)=([\w\-]+)", match[1])) if (match := re.search(r"window=\{([^}]*)\}", rest)) else {}
+    total = result[made.index("b")] * result[made.index("f")] * kernel[right.index("i")]
+    for dim in range(len(left) - 2):
+        strided, dilated, spread = (
+            int(window[name].split("x")[dim]) if name in window else 1 for name in ("stride", "lhs_dilate", "rhs_dilate")
+        )
+        before = int(window["pad"].split("x")[dim].split("_")[0]) if "pad" in window else 0
+        label = str(dim)
+        places = (
+            output * strided + place * spread - before
+            for output in range(result[made.index(label)])
+            for place in range(kernel[right.index(label)])
+        )
+        end = (lhs[left.index(label)] - 1) * dilated
+        total *= sum(0 <= place <= end and place % dilated == 0 for place in places)
+    return total

@@ -36,7 +36,7 @@ def linen(model: nn.Module, loss: Callable[..., Any], batch: Callable[[int], Any
 class Perceptron(nn.Module):
     @nn.compact
     def __call__(self, x):
-        for width in (256, 256):
+        for width in (256, 256, 256):
             x = nn.relu(nn.Dense(width)(x))
         return nn.Dense(32)(x)
 

@@ -79,6 +79,19 @@ def test_tactics_that_make_no_sense():
     refused(prepared(mesh={"data": 0}), "mesh")
 
 
+def test_tiles_that_do_not_divide():
+    def prepared(pattern, size, mesh=None):
+        step = mw.jax.parallelize(square, tactics=[mw.tile("data", {pattern: 0})], mesh=mesh)
+        return lambda: step.prepare(numbers(1, 8, 8), numbers(2, size, 8))
+
+    for pattern, size in (("x", 12), ("x", 4), ("*", 12)):
+        words = ("tactic 1: dimension 0 of `x` is not cut", f"its size of {size} into 8 equal parts", "hint: name only")
+        refused(prepared(pattern, size, {"data": 8}), *words)
+    assert prepared("*", 16, {"data": 8})().plan.mesh == [("data", 8)]
+    # Where the mesh is searched for, one is found that divides, if only into one part.
+    assert dict(prepared("x", 12)().plan.mesh).get("data", 1) in (1, 2, 4)
+
+
 def test_memory_that_is_no_size():
     step = mw.jax.parallelize(square, memory="lots")
     refused(lambda: step.prepare(numbers(1, 8, 8), numbers(2, 8, 8)), "memory: ", "hint: ")

@@ -99,6 +99,21 @@ def test_planned_stages_compute_the_same(name, stages):
     assert again.plan.text == step.plan.text
 
 
+def test_stages_are_saved_and_shown(tmp_path):
+    case = CASES["mlp"]()
+    kinds = jax.eval_shape(lambda: (case.state, case.batch(0)))
+    given = parallelized(case, [mw.stages(2), DATA], microbatches=2).prepare(*kinds).plan
+    with pytest.raises(mw.Error, match="no plan that a file holds\n\nhint: keep the tactics"):
+        given.save(tmp_path / "plan.json")
+    assert not list(tmp_path.iterdir())
+    planned = mw.jax.parallelize(case.step, stages=2, **case.options).prepare(*kinds).plan
+    planned.save(tmp_path / "plan.json")
+    assert (tmp_path / "plan.json").read_text() == planned.json
+    for plan in (given, planned):
+        plan.report(tmp_path / "plan.html")
+        assert plan.cluster in (tmp_path / "plan.html").read_text()
+
+
 def test_state_lies_on_the_stages_that_own_it():
     case = CASES["gpt"]()
     step = parallelized(case, [mw.stages(2), DATA], microbatches=4)

@@ -13,6 +13,7 @@ from hlo import matrix_flops
 from jax.interpreters import mlir
 from jaxlib.mlir import ir
 from models import MODELS
+from stage_memory import stage_bytes
 
 import meshwright as mw
 from meshwright.jax.run import program_bytes
@@ -57,8 +58,14 @@ ALL = [(model, way) for model in MODELS for way in WAYS if way not in WITHOUT[mo
 
 
 @functools.cache
+def case_of(name):
+    """The model, made once: flax compiles for every operation of it."""
+    return MODELS[name]()
+
+
+@functools.cache
 def shapes(name):
-    case = MODELS[name]()
+    case = case_of(name)
     return jax.eval_shape(lambda: (case.state, case.batch(0)))
 
 
@@ -68,7 +75,7 @@ def free_bytes(name):
 
 
 def planned(name, **options):
-    case = MODELS[name]()
+    case = case_of(name)
     return mw.jax.plan(case.step, *shapes(name), cluster="8xcpu", **case.options, **options)
 
 
@@ -96,7 +103,7 @@ def prepared(name, way):
     else:
         mesh, tactics = PRESETS[way]
         options = {"mesh": mesh, "tactics": [*tactics, mw.auto(only=[])], "microbatches": 1}
-    case = MODELS[name]()
+    case = case_of(name)
     step = mw.jax.parallelize(case.step, compiler_options=QUICK, **case.options, **options)
     return step.prepare(*shapes(name))
 
@@ -112,8 +119,8 @@ class Differences:
 
 
 def differences(name, way):
-    first = (MODELS[name]().state, None)
-    found, right = states(prepared(name, way), MODELS[name]()), expected(name)
+    first = (case_of(name).state, None)
+    found, right = states(prepared(name, way), case_of(name)), expected(name)
     rows = []
     for (state, loss), (right_state, right_loss), (last, _), (right_last, _) in zip(
         found, right, [first, *found], [first, *right]
@@ -139,7 +146,7 @@ def states(step, case):
 
 @functools.cache
 def expected(name):
-    case = MODELS[name]()
+    case = case_of(name)
     return states(jax.jit(case.step, compiler_options=QUICK), case)
 
 
@@ -184,11 +191,18 @@ def modules(step):
 
 
 def flops_share(step):
-    """Operations in products that the plan foretells, over those that were compiled."""
-    compiled = matrix_flops(step.compiled.as_text())
-    return step.plan.matrix_flops / compiled if compiled else 1.0
+    """Operations in products that the plan foretells, over those that were compiled; of stages, where that is farthest
+    from one."""
+    if isinstance(step.plan, mw.Pipeline):
+        of_pieces = {name: matrix_flops(compiled.as_text()) for name, compiled in step.compiled.items()}
+        names = [row[0] for row in step.plan.pieces]
+        lists = ([of_pieces.get(names[row[1]], 0) for row in rows if row[0] == "run"] for rows in step.plan.instructions)
+        pairs = zip(step.plan.matrix_flops, map(sum, lists))
+    else:
+        pairs = [(step.plan.matrix_flops, matrix_flops(step.compiled.as_text()))]
+    return max((foretold / compiled if compiled else 1.0 for foretold, compiled in pairs), key=lambda share: abs(share - 1))
 
 
 def xla_bytes(step):
-    """What a device has in memory, as XLA says."""
-    return program_bytes(step.compiled)
+    """What a device has in memory, as XLA says; of stages, that of the fullest."""
+    return stage_bytes(step) if isinstance(step.plan, mw.Pipeline) else program_bytes(step.compiled)

@@ -15,7 +15,6 @@ use meshwright::codes::Code;
 use meshwright::models::Model;
 use meshwright::plan::{Plan, Refusal, Request, StageCount, Told, plan, plan_stages};
 use meshwright::program::Program;
-use meshwright::shard::Mesh;
 use meshwright::simulate::Engine;
 use meshwright::tactics::Auto;
 use meshwright_report::page::plan_document;
@@ -116,8 +115,8 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         nodes.device.memory_bytes = nodes.device.memory_bytes.min(limit_bytes as usize);
     }
     let all = Auto::default();
-    let (told, mesh) = (first.told(&all)?, first.mesh.as_ref());
-    let asked = Asked { arguments, engine, whole_cluster: &whole_cluster, cluster: &cluster, limit_bytes, told, mesh };
+    let (told, first) = (first.told(&all)?, &first);
+    let asked = Asked { arguments, engine, whole_cluster: &whole_cluster, cluster: &cluster, limit_bytes, told, first };
     match (arguments.batch, arguments.pareto) {
         (Some(BatchSize::Max), true) => {
             Err(Error::new(Code::FlagsExclude, "`--batch max` and `--pareto` cannot be given together")
@@ -160,13 +159,14 @@ struct Asked<'a> {
     cluster: &'a Cluster,
     limit_bytes: u64,
     told: Option<Told<'a>>,
-    mesh: Option<&'a Mesh>,
+    first: &'a First,
 }
 
 impl Asked<'_> {
     fn request<'r>(&'r self, program: &'r Program) -> Request<'r> {
         let microbatches = self.arguments.microbatches.map(|count| count as usize);
-        let Asked { engine, cluster, limit_bytes, told, mesh, .. } = *self;
+        let Asked { engine, cluster, limit_bytes, told, .. } = *self;
+        let mesh = self.first.mesh.as_ref();
         Request { program, cluster, engine, limit_bytes, microbatches, told, mesh }
     }
 
@@ -181,6 +181,8 @@ impl Asked<'_> {
     /// Plans a program, once or under many limits.
     fn plan_one(&self, program: &Program, preset: Option<&Model>) -> Result<Answer, Error> {
         let started = Instant::now();
+        // What cannot be is refused before planning.
+        self.first.check_tiles(program)?;
         let request = self.request(program);
         let found = if self.arguments.pareto {
             Ladder::new(&request).map(|ladder| self.show_ladder(&ladder))

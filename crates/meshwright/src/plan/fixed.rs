@@ -10,7 +10,7 @@ use super::moves::{Axes, Place};
 use super::time::Time;
 use crate::program::{ArgumentClass, Id, OpId, Phase, ValueId, is_heavy};
 use crate::shard::{Layout, Mesh, Piece, PieceSet, Pieces, Sharding};
-use crate::tactics::{Action, Auto, Freedom, Preset, Tactic, act, apply};
+use crate::tactics::{Action, Auto, Freedom, Preset, Tactic, act, apply, check_stored};
 
 /// What a user says about a plan.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,7 @@ impl<'p> Fixed<'p> {
         for (tactic, action) in about_state {
             act(&mut stored, tactic, action).map_err(|(message, _)| message)?;
         }
+        check_stored(&stored, told.before).map_err(|error| format!("{}: {}", error.tactic, error.message))?;
         let mut followed = stored.clone();
         followed.propagate();
         let is_cut_in_time = |piece: &Piece| mesh.is_temporal(*piece);

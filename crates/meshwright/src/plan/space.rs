@@ -46,10 +46,11 @@ impl<'g> Space<'g> {
     pub(super) fn new(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Space<'g>, Refusal> {
         let meshes = meshes(request).map_err(Refusal::Unplannable)?;
         if let Some(told) = request.told {
-            // What cannot be laid out on the first mesh is told; on others it may only not divide.
+            // What cannot be laid out on any mesh is told of the first; on some it may only not divide.
             let batch = batch(request.program, &ground.arguments);
-            let tried = meshes.first().map(|mesh| Fixed::new(&ground.base, mesh, told, batch));
-            tried.transpose().map_err(Refusal::Unplannable)?;
+            let mut tried = meshes.iter().map(|mesh| Fixed::new(&ground.base, mesh, told, batch).map(|_| ()));
+            let first = tried.next().unwrap_or(Ok(()));
+            first.or_else(|reason| tried.find(Result::is_ok).unwrap_or(Err(reason))).map_err(Refusal::Unplannable)?;
         }
         let counts = match request.microbatches {
             Some(count) => {

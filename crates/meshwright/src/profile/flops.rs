@@ -218,14 +218,6 @@ struct Axis {
 }
 
 impl Axis {
-    /// The same as if padding were data. A convolution that is the gradient of another one, or is spread, counts as that
-    /// other: every element of the input once for every place of the kernel or, where the kernel's gradient is made,
-    /// of the result.
-    fn padded(&self, is_reversed: bool) -> usize {
-        let places = if is_reversed || self.lhs_dilation > 1 { self.input } else { self.output };
-        places * self.kernel.min(if self.lhs_dilation > 1 { self.output } else { self.kernel })
-    }
-
     /// How many pairs of an output and a place of the kernel meet an element of the input, and neither
     /// padding nor a hole.
     fn touched(&self) -> usize {
@@ -238,5 +230,33 @@ impl Axis {
             (0..self.output).filter(meets).count()
         };
         (0..self.kernel).map(hits).sum()
+    }
+
+    /// The same as if padding were data. A convolution that is the gradient of another one, or is spread, counts as that
+    /// other: every element of the input once for every place of the kernel or, where the kernel's gradient is made,
+    /// of the result.
+    fn padded(&self, is_reversed: bool) -> usize {
+        let places = if is_reversed || self.lhs_dilation > 1 { self.input } else { self.output };
+        places * self.kernel.min(if self.lhs_dilation > 1 { self.output } else { self.kernel })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(axis: &Axis, touched: usize, padded: usize) {
+        assert_eq!((axis.touched(), axis.padded(false)), (touched, padded));
+    }
+
+    #[test]
+    fn places_in_padding_and_in_holes_are_told_apart() {
+        let plain = Axis { input: 8, kernel: 3, output: 8, stride: 1, before: 1, lhs_dilation: 1, rhs_dilation: 1 };
+        check(&plain, 22, 24);
+        // One that doubles its input: forwards, and for the gradient of its kernel.
+        check(&Axis { kernel: 2, output: 16, lhs_dilation: 2, ..plain }, 16, 16);
+        check(&Axis { kernel: 16, output: 2, lhs_dilation: 2, ..plain }, 16, 16);
+        // More outputs than the input has room for meet padding.
+        check(&Axis { output: 17, before: 2, lhs_dilation: 2, ..plain }, 24, 24);
     }
 }

@@ -11,6 +11,7 @@ use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
 use super::make::{Processor, graph};
 use super::memory::{Buffer, Class, Holds, Memory, Step, outer_buffers};
+use super::pack::{Chunk, packed_bytes};
 use super::place::{Place, Stay, lend};
 use crate::program::{Anatomy, Argument, MemoryKind, Op, OpId, Phase, Program, RegionId};
 
@@ -18,6 +19,11 @@ use crate::program::{Anatomy, Argument, MemoryKind, Op, OpId, Phase, Program, Re
 /// groups them, and what is left gets buffers here. The program has no large ops: they are written out.
 pub(super) fn fused(program: &Program, anatomy: &Anatomy) -> Memory {
     whole_memory(program, anatomy, Order::BreadthFirst)
+}
+
+/// The same, with what is lost between buffers.
+pub(super) fn laid_out(program: &Program, anatomy: &Anatomy) -> Memory {
+    whole_memory(program, anatomy, Order::LaidOut)
 }
 
 /// The same with kernels in the order of the program.
@@ -29,6 +35,8 @@ pub(super) fn ordered(program: &Program, anatomy: &Anatomy) -> Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     BreadthFirst,
+    /// The same, and buffers are laid out.
+    LaidOut,
     Written,
 }
 
@@ -41,7 +49,7 @@ fn whole_memory(program: &Program, anatomy: &Anatomy, order: Order) -> Memory {
 /// What a region makes in which results overwrite arguments.
 pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: RegionId, runs: Order) -> Memory {
     let processor = match runs {
-        Order::BreadthFirst => Processor::Cpu,
+        Order::BreadthFirst | Order::LaidOut => Processor::Cpu,
         Order::Written => Processor::Accelerator,
     };
     let mut graph = graph(program, region, processor);
@@ -50,7 +58,7 @@ pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: Region
     // They stand in an order in which they can run.
     copy_overwritten(&mut graph, &mut kernels, &pairs);
     let order = match runs {
-        Order::BreadthFirst => breadth_first(&graph, &kernels),
+        Order::BreadthFirst | Order::LaidOut => breadth_first(&graph, &kernels),
         Order::Written => written(program, &graph, &kernels, anatomy),
     };
     Assignment {
@@ -240,7 +248,38 @@ impl Assignment<'_> {
             buffers.push(Buffer { holds: Holds::Scratch(op), class, bytes: scratch, life: moment });
         }
         buffers.retain(|buffer| buffer.bytes > 0);
-        Memory { steps: self.steps(), buffers }
+        let mut memory = Memory { steps: self.steps(), buffers, lost_bytes: 0 };
+        if self.runs == Order::LaidOut {
+            memory.lost_bytes = packed_bytes(&self.chunks(&bytes, &last)).saturating_sub(memory.temporary_bytes());
+        }
+        memory
+    }
+
+    /// What temporaries lie in: what takes the place of another lies in the same.
+    fn chunks(&self, bytes: &[usize], last: &[usize]) -> Vec<Chunk> {
+        let mut chunks: Vec<Chunk> = Vec::with_capacity(self.order.len());
+        let mut places: FxHashMap<NodeId, usize> = FxHashMap::default();
+        for (time, &index) in self.order.iter().enumerate() {
+            let kernel = &self.kernels[index];
+            let dying = kernel.reads.iter().copied().filter(|&read| last[read] == time && bytes[read] > 0);
+            let taken = self.taken(kernel, dying, bytes);
+            let life = time..last[kernel.root] + 1;
+            let mut room = 0;
+            for read in taken {
+                if let Some(&place) = places.get(&read) {
+                    room += chunks[place].bytes;
+                    chunks[place].life.end = life.end;
+                    places.insert(kernel.root, place);
+                }
+            }
+            if bytes[kernel.root] > room {
+                places.entry(kernel.root).or_insert(chunks.len());
+                chunks.push(Chunk { bytes: bytes[kernel.root] - room, life });
+            }
+            let scratch = self.op(kernel).map_or(0, |op| self.inner_bytes(op));
+            chunks.push(Chunk { bytes: scratch, life: time..time + 1 });
+        }
+        chunks
     }
 
     /// The phases of those who read each node.
@@ -395,7 +434,10 @@ impl Assignment<'_> {
     /// What the regions of an op need besides.
     pub(super) fn inner_bytes(&self, op: OpId) -> usize {
         let operation = &self.program.ops[op];
-        let bytes = |region: RegionId| region_memory(self.program, self.anatomy, region, self.runs).temporary_bytes();
+        let bytes = |region: RegionId| {
+            let memory = region_memory(self.program, self.anatomy, region, self.runs);
+            memory.temporary_bytes() + memory.lost_bytes
+        };
         match operation.op {
             Op::While => bytes(operation.regions[1]),
             Op::Case | Op::If => operation.regions.iter().map(|&region| bytes(region)).max().unwrap_or(0),

@@ -10,6 +10,8 @@ pub struct Memory {
     /// What runs, one after the other: kernels, and loops as a whole.
     pub steps: Vec<Step>,
     pub buffers: Vec<Buffer>,
+    /// Lost between temporaries, which stay where they are while others come and go, where somebody asked for it.
+    pub lost_bytes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod kernels;
 mod make;
 mod memory;
 mod modules;
+mod pack;
 mod peak;
 mod place;
 mod schedule;
@@ -52,6 +53,12 @@ pub enum MemoryModel {
 }
 
 impl MemoryModel {
+    /// Whether pieces of a pipeline are counted as they are compiled: parts of sums are written before they are added,
+    /// and an update works on all parameters at once.
+    pub(crate) fn counts_pieces(self) -> bool {
+        self == MemoryModel::Fused
+    }
+
     /// What an engine that runs op by op fuses all the same.
     pub(crate) fn fuses(self) -> Option<Fused> {
         match self {
@@ -106,10 +113,13 @@ pub fn profile(program: &Program, memory_model: MemoryModel) -> Profile<'_> {
     Profile { memory_model, program, anatomy, ops, memory, modules }
 }
 
-/// The memory of a step alone, which is most of what simulations ask for.
+/// The memory of a step alone, which is most of what simulations ask for, with what is lost between buffers.
 pub(crate) fn memory(program: &Program, memory_model: MemoryModel) -> Memory {
     let program = as_compiled(program, memory_model);
-    memory_of(&program, &program.anatomy(), memory_model)
+    match memory_model {
+        MemoryModel::Fused => fused::laid_out(&program, &program.anatomy()),
+        _ => memory_of(&program, &program.anatomy(), memory_model),
+    }
 }
 
 /// A program in the ops that an engine knows.

@@ -41,12 +41,16 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
             let left: Vec<usize> = program.body().results.iter().map(bytes).collect();
             let memory = memory(program, model);
             let mut temporaries = memory.temporary_classes();
+            temporaries[Class::Temporaries as usize] += memory.lost_bytes;
             if pipeline.pieces.len() == 1 {
                 temporaries.iter_mut().zip(memory.result_classes()).for_each(|(bytes, result)| *bytes += result);
                 return PieceMemory { temporaries, left };
             }
-            // A compiler counts results apart from what it needs on the way to them.
-            let kept = left.iter().zip(&piece.writes).filter(|(_, buffer)| !is_added[**buffer]).map(|(bytes, _)| bytes);
+            // A compiler counts results apart from what it needs on the way to them, but for those that take the place of
+            // arguments.
+            let is_kept =
+                |buffer: usize| !is_added[buffer] && !matches!(pipeline.buffers[buffer].role, Role::Result(_));
+            let kept = left.iter().zip(&piece.writes).filter(|(_, buffer)| is_kept(**buffer)).map(|(bytes, _)| bytes);
             let results: usize = if model.fuses().is_none() { kept.sum() } else { 0 };
             PartMemory { most: temporaries.iter().sum::<usize>() + results, left }
         }
@@ -85,6 +89,7 @@ pub(super) struct LiveBytes {
     bytes: Vec<usize>,
     reserved_bytes: usize,
     fragmentation: f64,
+    counts_pieces: bool,
     pub(super) memory: StageMemory,
 }
 
@@ -113,6 +118,7 @@ impl LiveBytes {
             bytes: pipeline.buffers.iter().zip(&*prepared.buffer_bytes).map(bytes).collect(),
             reserved_bytes: engine.reserved_bytes,
             fragmentation: engine.fragmentation,
+            counts_pieces: engine.memory_model.counts_pieces(),
             memory: StageMemory::default(),
         };
         for (number, buffer) in pipeline.buffers.iter().enumerate() {
@@ -139,6 +145,15 @@ impl LiveBytes {
         true
     }
 
+    /// Makes a sum of its first part, which is there no more then. Gives whether there was no sum before.
+    pub(super) fn begin_sum(&mut self, pipeline: &Pipeline, part: usize, sum: usize) -> bool {
+        let is_first = self.parts[sum] == 0;
+        if is_first && self.counts_pieces {
+            self.free(pipeline, part);
+        }
+        self.make(pipeline, sum)
+    }
+
     pub(super) fn free(&mut self, pipeline: &Pipeline, buffer: usize) {
         let entry = &pipeline.buffers[buffer];
         match entry.role {
@@ -163,8 +178,9 @@ impl LiveBytes {
 
     /// Makes what a piece writes. Gives the bytes while it runs, with what it writes.
     pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, temporaries: &ByClass) -> usize {
-        // The update works on a parameter at a time, in place.
-        let temporaries = if piece.kind == PieceKind::Update { &ByClass::default() } else { temporaries };
+        // Op by op, the update works on a parameter at a time, in place.
+        let is_in_place = piece.kind == PieceKind::Update && !self.counts_pieces;
+        let temporaries = if is_in_place { &ByClass::default() } else { temporaries };
         let within = self.note(temporaries);
         let mut made = FxHashSet::default();
         for &buffer in &piece.writes {

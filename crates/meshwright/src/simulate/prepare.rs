@@ -36,7 +36,10 @@ pub(super) struct PreparedProgram {
 
 impl Prepared {
     pub fn new(pipeline: Pipeline, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
-        let is_added = added(&pipeline);
+        let is_added = match engine.memory_model.counts_pieces() {
+            true => vec![false; pipeline.buffers.len()],
+            false => added(&pipeline),
+        };
         // Pieces that do the same have the same program.
         let mut known: FxHashMap<usize, usize> = FxHashMap::default();
         let mut programs = Vec::new();

@@ -261,7 +261,7 @@ impl<'p> Stage<'p> {
     /// A sum begins with its first part, which takes no time.
     fn accumulate(&mut self, from: usize, into: usize) {
         let bytes = self.pipeline.buffers[from].ty.bytes() + 2 * self.pipeline.buffers[into].ty.bytes();
-        if self.live.make(self.pipeline, into) {
+        if self.live.begin_sum(self.pipeline, from, into) {
             return;
         }
         let seconds = chain_seconds(self.cluster.slowest_device(), bytes as f64);

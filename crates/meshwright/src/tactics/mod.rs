@@ -6,6 +6,7 @@ mod pattern;
 mod presets;
 mod remat;
 mod structure;
+mod tiles;
 
 pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, LaidOut, Partitioned, lay_out, only_local, partition, rewrite};
@@ -13,6 +14,9 @@ pub(crate) use partition::{lay_out_last, measure_all};
 pub use pattern::Pattern;
 pub(crate) use presets::cut_batch;
 pub(crate) use remat::scope_groups;
+pub(crate) use tiles::check_stored;
+pub use tiles::check_tiles;
+use tiles::tile;
 
 use crate::pipeline::Schedule;
 use crate::program::{Id, OpId, Program, ValueId};
@@ -261,34 +265,6 @@ fn scoped(program: &Program, pattern: &Pattern) -> Result<Vec<OpId>, Problem> {
         return Err((format!("no operation is in a scope `{}`", pattern.text()), hint));
     }
     Ok(ops)
-}
-
-fn tile(
-    layout: &mut Layout<'_>,
-    pattern: &Pattern,
-    dim: Dim,
-    pieces: &[crate::shard::Piece],
-) -> Result<Vec<String>, Problem> {
-    let values = named(layout.program, pattern)?;
-    let mut notes = Vec::new();
-    let mut any = false;
-    for &value in &values {
-        let rank = layout.program.shape(value).len();
-        let dim = match dim {
-            Dim::First => first_that_divides(layout, value, pieces),
-            Dim::Number(dim) => (dim < rank).then_some(dim),
-        };
-        any |= dim.is_some_and(|dim| cut(layout, value, dim, pieces, &mut notes));
-    }
-    if !any && notes.is_empty() {
-        let ty = layout.program.ty(values[0]);
-        let wish = match dim {
-            Dim::First => "a dimension that divides".to_owned(),
-            Dim::Number(dim) => format!("a dimension {dim}"),
-        };
-        return Err((format!("nothing named `{}` has {wish}, such as `{ty}`", pattern.text()), None));
-    }
-    Ok(notes)
 }
 
 /// Cuts values into slices in time, along a dimension that no device axis cuts where there is one.
