@@ -43,18 +43,20 @@ def capture(
     optimizer: torch.optim.Optimizer | None = None,
     *,
     backward: bool = True,
+    runs: bool = False,
 ) -> Captured:
     """Runs a training step on tensors without memory and records what PyTorch would compute.
 
     Without an optimizer, gradients are results of the program. A model whose output is no loss is recorded without a
-    backward pass where `backward` is false.
+    backward pass where `backward` is false. For a step that `runs`, gradients are results besides the update, and the
+    learning rates are arguments.
     """
     name = type(model).__name__
     recorder = Recorder(dict(RULES))
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     try:
         with _static_experts(model), _functional(), fake, recorder:
-            Step(model, batch, loss_fn, optimizer, recorder, fake).record(backward)
+            Step(model, batch, loss_fn, optimizer, recorder, fake, runs).record(backward)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise _core.Error(_data_dependent(name, error)) from error
     text = recorder.text(name)
@@ -75,7 +77,9 @@ class Step:
         optimizer: torch.optim.Optimizer | None,
         recorder: Recorder,
         fake: FakeTensorMode,
+        runs: bool = False,
     ) -> None:
+        self.runs = runs
         self.model, self.loss_fn, self.optimizer, self.recorder, self.fake = model, loss_fn, optimizer, recorder, fake
         self.originals = dict(model.named_parameters())
         self.parameters = {path: self._argument(f"params.{path}", tensor) for path, tensor in self.originals.items()}
@@ -110,10 +114,10 @@ class Step:
             gradients = self._gradients(loss)
         self.recorder.result("loss", _plain(loss.detach()))
         del loss
-        if self.optimizer is None:
+        if self.optimizer is None or self.runs:
             for path, gradient in gradients.items():
                 self.recorder.result(f"grads.{path}", _plain(gradient))
-        else:
+        if self.optimizer is not None:
             self._update(gradients)
             for path, parameter in self.parameters.items():
                 self._give_state(f"params.{path}", parameter)
@@ -164,6 +168,8 @@ class Step:
                 "hint: make the optimizer from `model.parameters()` of this very model"
             )
         shadow = self._shadow(paths, gradients)
+        for number, group in enumerate(shadow.param_groups if self.runs else []):
+            group["lr"] = self._argument(f"lr.{number}", torch.empty((), dtype=rate_dtype(group["params"])))
         state: dict[str, torch.Tensor] = {}
         with torch.no_grad(), _compiling(), TensorFactors():
             with _apart(), self.fake:
@@ -206,6 +212,11 @@ class Step:
                 if path in gradients:
                     parameter.grad = gradients[path]
         return _copy_of(self.optimizer, {tensor: leaves[path] for tensor, path in paths.items()})
+
+
+def rate_dtype(parameters: Any) -> torch.dtype:
+    """The type of a learning rate that is an argument: as wide as what it changes."""
+    return torch.float64 if any(parameter.dtype == torch.float64 for parameter in parameters) else torch.float32
 
 
 def arguments_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
