@@ -1,6 +1,6 @@
 //! Where a step is cut into functions.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::values::Form;
 use super::writer::Writer;
@@ -74,9 +74,22 @@ pub(super) fn step_parts(writer: &Writer<'_>) -> Vec<Part> {
     let parts = vec![
         Part { name: "forward", ops: forward.in_order(program), gives: first, saves: saved.clone(), ..Part::default() },
         Part { name: "backward", ops: backward.in_order(program), takes: saved, gives: second, saves: kept, ..Part::default() },
-        Part { name: "update", ops: update.in_order(program), takes, writes, ..Part::default() },
+        Part { name: "update", ops: update.by_result(program, &values(&by_parameter(program, &third))), takes, writes, ..Part::default() },
     ];
     parts
+}
+
+/// Results of an update with all that belongs to a parameter together: `params.layer.weight` and `opt.exp_avg.layer.weight`.
+fn by_parameter(program: &Program, numbers: &[usize]) -> Vec<usize> {
+    let path = |number: usize| {
+        let name = &program.results[number].name;
+        name.strip_prefix("params.").or_else(|| name.splitn(3, '.').nth(2)).unwrap_or(name)
+    };
+    let mut first: FxHashMap<&str, usize> = FxHashMap::default();
+    numbers.iter().for_each(|&number| _ = first.entry(path(number)).or_insert(number));
+    let mut ordered = numbers.to_vec();
+    ordered.sort_by_key(|&number| (first[path(number)], number));
+    ordered
 }
 
 /// The argument whose next value a result is.
@@ -124,6 +137,28 @@ impl Needs {
             wanted.extend(program.outer_reads(op).into_iter().filter(|value| !given.contains(value)));
         }
         needs
+    }
+
+    /// All that one result needs, then what the next needs besides. Much of an update needs no gradient and stands at the
+    /// start of a program; in that order it would be there for all parameters at once.
+    fn by_result(&self, program: &Program, results: &[ValueId]) -> Vec<OpId> {
+        let mut order = Vec::with_capacity(self.ops.len());
+        let mut known: FxHashSet<OpId> = FxHashSet::default();
+        // Ops to come to, the last first; the second time all that they read is there.
+        let mut open: Vec<(OpId, bool)> = Vec::new();
+        let maker = |value: ValueId| program.producer(value).filter(|op| self.ops.contains(op));
+        for &result in results {
+            open.extend(maker(result).map(|op| (op, false)));
+            while let Some((op, is_ready)) = open.pop() {
+                if is_ready {
+                    order.push(op);
+                } else if known.insert(op) {
+                    open.push((op, true));
+                    open.extend(program.outer_reads(op).into_iter().rev().filter_map(maker).map(|op| (op, false)));
+                }
+            }
+        }
+        order
     }
 
     fn in_order(&self, program: &Program) -> Vec<OpId> {
