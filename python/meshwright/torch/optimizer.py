@@ -29,7 +29,9 @@ class ParallelOptimizer(torch.optim.Optimizer):
         groups = []
         for group in like.param_groups:
             own = {key: copy.copy(value) for key, value in group.items() if key != "params"}
-            groups.append({**own, "params": [parameters[paths[parameter]] for parameter in group["params"]]})
+            # In stages, processes hold some of the parameters.
+            held = [parameters[path] for path in map(paths.get, group["params"]) if path in parameters]
+            groups.append({**own, "params": held})
         super().__init__(groups, dict(like.defaults))
         self.model, self.kind = model, type(like).__name__
         self.fixed = [_fixed(group) for group in self.param_groups]

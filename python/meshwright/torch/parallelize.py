@@ -6,11 +6,10 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import DeviceMesh
 
 from meshwright import _core
 from meshwright.tactics import Tactic
@@ -18,10 +17,13 @@ from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
 from meshwright.torch.module import Leaf, ParallelModel, hold
 from meshwright.torch.optimizer import ParallelOptimizer
-from meshwright.torch.place import Cut
+from meshwright.torch.place import Cut, device_mesh
 from meshwright.torch.plan import Path_, make_plan
 from meshwright.torch.processes import Control
+from meshwright.torch.stages import StagedStep
 from meshwright.torch.step import Stored, WholeStep
+
+AnyPlan = Union[_core.Plan, _core.Pipeline]
 
 
 def parallelize(
@@ -35,7 +37,8 @@ def parallelize(
     mesh: str | Mapping[str, int] | None = None,
     tactics: Path_ | Iterable[Tactic] | None = None,
     microbatches: int | None = None,
-    plan: _core.Plan | Path_ | None = None,
+    stages: int | str | None = None,
+    plan: _core.Plan | _core.Pipeline | Path_ | None = None,
     compile: bool = False,
 ) -> tuple[ParallelModel, ParallelOptimizer]:
     """A model and its optimizer for one device as those for all processes of `torchrun`.
@@ -56,15 +59,18 @@ def parallelize(
       mesh: axes of devices and their sizes, as `{"data": 2, "model": 4}`; searched if not given.
       tactics: what is decided already, as a list of tactics or a tactics file; the rest is planned.
       microbatches: in how many microbatches a step runs; searched if not given.
+      stages: how many stages the model is cut into, each on processes of its own, or `"auto"` for as many as are
+        fastest; one if not given.
       plan: a plan that was made before, or its file; then nothing is searched.
       compile: whether `torch.compile` compiles what processes run.
     """
     control = Control()
     device = _device(model)
     described = _cluster(cluster, device)
-    captured = control.together(lambda: _captured(model, optimizer, batch, loss_fn, described))
-    control.alike(captured.text, "steps")
-    wishes = {"memory": memory, "mesh": mesh, "tactics": tactics, "microbatches": microbatches}
+    control.together(lambda: _check_world(described))
+    control.alike(_outline(model, optimizer, batch), "steps")
+    captured = _captured(control, model, optimizer, batch, loss_fn)
+    wishes = {"memory": memory, "mesh": mesh, "tactics": tactics, "microbatches": microbatches, "stages": stages}
     found = _agreed_plan(control, captured, described, device, plan, wishes)
     step = control.together(lambda: _step(control, captured, found, device))
     step.meet()
@@ -103,60 +109,75 @@ def _cluster(cluster: Path_ | None, device: torch.device) -> str:
     return f"{world}x{name}" if per_node == world else f"{world // per_node}x{per_node}x{name}"
 
 
-def _captured(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Any, loss_fn: Any, cluster: str
-) -> Captured:
+def _check_world(cluster: str) -> None:
     name, count = _core.cluster_devices(cluster)
     if count != dist.get_world_size():
         raise _core.Error(
             f"the cluster has {count} devices `{name}`, and there are {dist.get_world_size()} processes\n\n"
             "hint: start as many processes as there are devices, or use `meshwright.torch.plan` for a cluster that is not here"
         )
-    return capture(model, batch, loss_fn, optimizer, runs=True)
+
+
+def _outline(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Any) -> str:
+    """What must be the same in all processes, as text."""
+    tensors = [*model.named_parameters(), *model.named_buffers(), *zip(*_flattened(batch)[:2])]
+    rows = [str((path, Leaf.of(path, tensor))) for path, tensor in tensors]
+    groups = [{**group, "params": len(group["params"])} for group in optimizer.param_groups]
+    return "\n".join([type(model).__name__, type(optimizer).__name__, *rows, *map(str, groups)])
+
+
+def _captured(
+    control: Control, model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Any, loss_fn: Any
+) -> Captured:
+    """The first process captures, and all others read what it recorded."""
+    found: list[Captured] = []
+
+    def made() -> tuple[str, dict[str, torch.Tensor], dict[str, int]]:
+        found.append(capture(model, batch, loss_fn, optimizer, runs=True))
+        return found[0].text, found[0].constants, found[0].unknown
+
+    text, constants, unknown = control.from_first(made)
+    if found:
+        return control.together(lambda: found[0])
+    return control.together(lambda: Captured(_core.Program(text, type(model).__name__), text, constants, unknown))
 
 
 def _agreed_plan(
     control: Control, captured: Captured, cluster: str, device: torch.device, plan: Any, wishes: Mapping[str, Any]
-) -> _core.Plan:
-    """The first process plans, and all others read what it found."""
+) -> AnyPlan:
+    """The first process plans, and all others read what it found. Stages that tactics ask for are no file: there every
+    process does the same."""
     engine = "pytorch" if device.type == "cuda" else "pytorch-cpu"
-    found: list[Any] = []
+    found: list[AnyPlan] = []
 
-    def text() -> str:
-        if isinstance(plan, _core.Plan):
-            return plan.json
-        if plan is not None:
+    def text() -> str | None:
+        if plan is not None and not isinstance(plan, (_core.Plan, _core.Pipeline)):
             return Path(plan).read_text(encoding="utf-8")
-        found.append(make_plan(captured.program, cluster, engine=engine, **wishes))
-        if not isinstance(found[0], _core.Plan):
-            raise _core.Error("plans in stages are not run by PyTorch yet\n\nhint: run them on XLA, or plan without stages")
+        found.append(make_plan(captured.program, cluster, engine=engine, **wishes) if plan is None else plan)
         return found[0].json
 
     told = control.from_first(text)
-    if found:
-        return control.together(lambda: found[0])
-    return control.together(lambda: _loaded(captured, told))
+    if told is None and not found:
+        control.together(text)
+    elif told is None:
+        control.together(lambda: None)
+    return control.together(lambda: found[0] if found else captured.program.load(told, "plan.json"))
 
 
-def _loaded(captured: Captured, text: str) -> _core.Plan:
-    loaded = captured.program.load(text, "plan.json")
-    if not isinstance(loaded, _core.Plan):
-        raise _core.Error("plans in stages are not run by PyTorch yet\n\nhint: run them on XLA, or plan without stages")
-    return loaded
-
-
-def _step(control: Control, captured: Captured, plan: _core.Plan, device: torch.device) -> WholeStep:
+def _step(control: Control, captured: Captured, plan: AnyPlan, device: torch.device) -> WholeStep | StagedStep:
     axes = plan.mesh or [("device", 1)]
-    count = math.prod(size for _, size in axes)
+    count = math.prod(size for _, size in axes) * (plan.stage_count if isinstance(plan, _core.Pipeline) else 1)
     if count != control.size:
         raise _core.Error(
             f"the plan is for {count} devices, and there are {control.size} processes\n\n"
             "hint: plan for as many devices as there are processes"
         )
-    ranks = torch.arange(count).reshape([size for _, size in axes])
-    mesh = DeviceMesh(device.type, ranks, mesh_dim_names=tuple(name for name, _ in axes))
-    arguments = _stored(captured.program.arguments, plan.arguments)
-    return WholeStep(plan.torch_source(), mesh, control, device, arguments, _stored(captured.program.results, plan.results))
+    program = captured.program
+    if isinstance(plan, _core.Pipeline):
+        return StagedStep(plan, control, device, program.arguments, program.results)
+    mesh = device_mesh(device, axes)
+    arguments, results = _stored(program.arguments, plan.arguments), _stored(program.results, plan.results)
+    return WholeStep(plan.torch_source(), mesh, control, device, arguments, results)
 
 
 def _stored(named: Sequence[tuple[str, str]], cuts: Sequence[Cut]) -> dict[str, Stored]:

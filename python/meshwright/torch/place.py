@@ -15,6 +15,13 @@ from torch.distributed.tensor.placement_types import Placement, _StridedShard
 Cut = Sequence[Sequence[str]]
 
 
+def device_mesh(device: torch.device, axes: Sequence[tuple[str, int]], first: int = 0) -> DeviceMesh:
+    """Processes from one on, along axes of some names and sizes."""
+    sizes = [size for _, size in axes]
+    ranks = torch.arange(math.prod(sizes)).reshape(sizes) + first
+    return DeviceMesh(device.type, ranks, mesh_dim_names=tuple(name for name, _ in axes))
+
+
 def placements(mesh: DeviceMesh, cut: Cut) -> tuple[Placement, ...]:
     """A cut in the words of DTensors, which go through the axes of the mesh in its order."""
     names = mesh.mesh_dim_names or ()

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import DeviceMesh
 
 from meshwright import _core
 from meshwright.torch.collectives import make_groups
-from meshwright.torch.place import part_of
+from meshwright.torch.place import device_mesh, part_of
 from meshwright.torch.processes import Control
 from meshwright.torch.record import DTYPES
 from meshwright.torch.source import Source
@@ -39,10 +38,7 @@ class StagedStep:
         axes = pipeline.mesh or [("device", 1)]
         self.per_stage = math.prod(size for _, size in axes)
         self.stage = control.rank // self.per_stage
-        self.meshes = []
-        for stage in range(pipeline.stage_count):
-            ranks = torch.arange(self.per_stage).reshape([size for _, size in axes]) + stage * self.per_stage
-            self.meshes.append(DeviceMesh(device.type, ranks, mesh_dim_names=tuple(name for name, _ in axes)))
+        self.meshes = [device_mesh(device, axes, stage * self.per_stage) for stage in range(pipeline.stage_count)]
         self.mesh = self.meshes[self.stage]
         self.argument_names, self.result_names = [name for name, _ in arguments], [name for name, _ in results]
         self.buffers = pipeline.buffers
@@ -99,9 +95,8 @@ class StagedStep:
             source.compile()
 
     def part(self, name: str, whole: torch.Tensor) -> torch.Tensor:
-        """The part of this process of an input; of one that is cut into microbatches, all of it."""
-        buffer = self.given[name]
-        return whole if self.buffers[buffer][1] else part_of(whole, self.mesh, self.buffers[buffer][5])
+        """The part of this process of an input, of all microbatches."""
+        return part_of(whole, self.mesh, self.arguments[name].cut)
 
     # Passes.
 
@@ -151,13 +146,14 @@ class StagedStep:
         for name, buffer in self.given.items():
             if name not in given:
                 continue
-            _, is_each, dim, _, shape, cut = self.buffers[buffer]
+            _, is_each, dim, *_ = self.buffers[buffer]
             if not is_each:
                 memory[buffer, None] = given[name]
                 continue
-            for microbatch in range(self.pipeline.microbatches):
-                part = given[name] if dim is None else given[name].narrow(dim, microbatch * shape[dim], shape[dim])
-                memory[buffer, microbatch] = part_of(part, self.mesh, cut)
+            # Parts of devices are cut into microbatches, as they are where a piece does that by itself.
+            count = self.pipeline.microbatches
+            parts = [given[name]] * count if dim is None else given[name].chunk(count, dim)
+            memory.update({(buffer, microbatch): part for microbatch, part in enumerate(parts)})
         for buffer in self.pipeline.numbers:
             for microbatch in range(self.pipeline.microbatches):
                 memory[self._slot(buffer, microbatch)] = microbatch

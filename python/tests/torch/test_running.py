@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,8 +17,8 @@ import meshwright as mw
 
 WORLD = 4
 # Models by name, plans of `train.py` and, where there is one, what a device may use.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "llama:zero3", "mixtral:data"]
-KINDS = ("data", "zero1", "zero2", "zero3", "megatron", "2d", "micro", "auto")
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "llama:zero3", "mixtral:data"]
+KINDS = ("data", "zero1", "zero2", "zero3", "megatron", "2d", "micro", "auto", "stages2", "stages4")
 MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet50")
 ALL = [f"{model}:{plan}" for model in MODELS for plan in KINDS]
 CASES = ALL if os.environ.get("LONG") else FEW
@@ -91,3 +93,34 @@ def test_without_processes_nothing_runs():
     model = torch.nn.Linear(2, 2)
     with pytest.raises(mw.Error, match="there is no process group"):
         mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), 0.1), torch.randn(2, 2))
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return processes.run(WORLD, "storing.py", seconds=200)
+
+
+def test_checkpoints_go_from_plan_to_plan(stored):
+    found = stored["checkpoint"]
+    assert abs(found["before"][0] - found["expected"][0]) > 1e-3
+    assert found["found"] == pytest.approx(found["expected"], rel=1e-4)
+
+
+def test_what_lies_nowhere_is_initialised_in_parts(stored):
+    assert stored["unmade"]["off"] == 0.0
+    assert stored["unmade"]["parts"]["0.weight"] == [4, 8]
+
+
+def test_whole_tensors_are_loaded_into_parts(stored):
+    assert stored["loaded"]["off"] == 0.0
+    assert "has `other`, which the model has not" in stored["loaded"]["told"]
+
+
+@pytest.mark.parametrize("name", ["torch_gpt2", "torch_pipeline"])
+def test_examples_learn(name):
+    example = Path(__file__).parents[3] / "examples" / f"{name}.py"
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "4", "--master-port", str(processes.free_port()), str(example)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", done.stdout)]
+    assert len(losses) == 4 and losses[-1] < 0.9 * losses[0]

@@ -73,8 +73,21 @@ pub(super) fn step_parts(writer: &Writer<'_>) -> Vec<Part> {
     let writes = third.iter().filter_map(|&result| Some((alias(program, result)?, result))).collect();
     let parts = vec![
         Part { name: "forward", ops: forward.in_order(program), gives: first, saves: saved.clone(), ..Part::default() },
-        Part { name: "backward", ops: backward.in_order(program), takes: saved, gives: second, saves: kept, ..Part::default() },
-        Part { name: "update", ops: update.by_result(program, &values(&by_parameter(program, &third))), takes, writes, ..Part::default() },
+        Part {
+            name: "backward",
+            ops: backward.in_order(program),
+            takes: saved,
+            gives: second,
+            saves: kept,
+            ..Part::default()
+        },
+        Part {
+            name: "update",
+            ops: update.by_result(program, &values(&by_parameter(program, &third))),
+            takes,
+            writes,
+            ..Part::default()
+        },
     ];
     parts
 }

@@ -4,9 +4,7 @@
 use super::contract::dot_general;
 use super::values::Form;
 use super::writer::{Writer, tuple};
-use crate::program::{
-    Binary, Collective, DType, Direction, Distribution, Op, OpId, RegionId, Unary, ValueId,
-};
+use crate::program::{Binary, Collective, DType, Direction, Distribution, Op, OpId, RegionId, Unary, ValueId};
 
 /// The expression that an op is. Loops, branches and barriers are statements, which the writer has.
 pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, String> {
@@ -41,8 +39,7 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
             let names = list(writer, &operands[..3]);
             let bias = if attention.bias { writer.tensor(operands[3]) } else { "None".to_owned() };
             let rest = list(writer, &operands[3 + usize::from(attention.bias)..]);
-            let (scale, causal, of_bias) =
-                (attention.scale, python(attention.causal), python(attention.bias_gradient));
+            let (scale, causal, of_bias) = (attention.scale, python(attention.causal), python(attention.bias_gradient));
             format!("attention_grad({names}, {bias}, {rest}, {scale:?}, {causal}, {of_bias})")
         }
         Op::BatchNormGrad(norm) => {
@@ -88,11 +85,10 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
         Op::Constant(literal) => writer.constant(literal.ty.dtype, &literal.ty.shape, &literal.bytes())?,
         Op::Convert { dtype: to } => format!("{}.to({})", writer.tensor(operands[0]), dtype(*to)?),
         Op::Convolution(convolution) => {
-            let padding: Vec<String> = convolution.padding.iter().map(|(low, high)| format!("({low}, {high})")).collect();
+            let padding: Vec<String> =
+                convolution.padding.iter().map(|(low, high)| format!("({low}, {high})")).collect();
             let reversal: Vec<&str> = convolution.reversal.iter().map(|&is| python(is)).collect();
-            let order = |batch: usize, feature: usize, spatial: &[usize]| {
-                tuple(&[&[batch, feature], spatial].concat())
-            };
+            let order = |batch: usize, feature: usize, spatial: &[usize]| tuple(&[&[batch, feature], spatial].concat());
             format!(
                 "convolution({}, strides={}, padding={}, dilation={}, kernel_dilation={}, reversal={}, input_order={}, kernel_order={}, output_order={}, groups={}, batch_groups={}, dtype={})",
                 list(writer, &operands),
@@ -397,14 +393,16 @@ fn select(writer: &Writer<'_>, operands: &[ValueId], result: Option<ValueId>) ->
     let (choice, left, right) = (operands[0], operands[1], operands[2]);
     let is_number = result.is_some_and(|result| *writer.form(result) != Form::Tensor);
     if let Some(choice) = writer.number(choice) {
-        let [left, right] = [left, right].map(|value| if is_number { writer.scalar(value) } else { writer.tensor(value) });
+        let [left, right] =
+            [left, right].map(|value| if is_number { writer.scalar(value) } else { writer.tensor(value) });
         return format!("{left} if {choice} else {right}");
     }
     // Where both are numbers PyTorch would choose the type of the result.
     let (left, right) = pair(writer, left, right, result);
     let text = format!("torch.where({}, {left}, {right})", writer.tensor(choice));
     let shape = result.map(|result| writer.program.shape(result)).unwrap_or_default();
-    let is_alike = operands.iter().any(|&value| *writer.form(value) == Form::Tensor && writer.program.shape(value) == shape);
+    let is_alike =
+        operands.iter().any(|&value| *writer.form(value) == Form::Tensor && writer.program.shape(value) == shape);
     if is_alike { text } else { format!("{text}.expand({})", tuple(shape)) }
 }
 

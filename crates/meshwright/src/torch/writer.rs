@@ -39,7 +39,9 @@ impl<'p> Writer<'p> {
 
     /// The functions behind what they share.
     pub(super) fn finish(self) -> String {
-        let mut text = String::from("# Written by Meshwright: what each device runs. Names that are not defined here are those of\n");
+        let mut text = String::from(
+            "# Written by Meshwright: what each device runs. Names that are not defined here are those of\n",
+        );
         text.push_str("# `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.\n\n");
         let groups: Vec<String> = self.groups.iter().map(|groups| format!("    {groups:?},\n")).collect();
         let _ = writeln!(text, "GROUPS = [\n{}]", groups.concat());
@@ -111,8 +113,10 @@ impl<'p> Writer<'p> {
         self.place.clear();
         let _ = writeln!(self.lines, "\n\n# Numbers of the results that it gives.");
         let _ = writeln!(self.lines, "{upper} = {:?}\n", part.gives);
-        let takes: Vec<ValueId> = part.takes.iter().copied().filter(|&value| *self.form(value) == Form::Tensor).collect();
-        let saves: Vec<ValueId> = part.saves.iter().copied().filter(|&value| *self.form(value) == Form::Tensor).collect();
+        let takes: Vec<ValueId> =
+            part.takes.iter().copied().filter(|&value| *self.form(value) == Form::Tensor).collect();
+        let saves: Vec<ValueId> =
+            part.saves.iter().copied().filter(|&value| *self.form(value) == Form::Tensor).collect();
         let parameters = if part.name == "forward" || part.name == "run" { "arguments" } else { "arguments, saved" };
         let _ = writeln!(self.lines, "def {}({parameters}):", part.name);
         self.indent = 1;
@@ -309,7 +313,8 @@ impl<'p> Writer<'p> {
         let operation = &program.ops[op];
         let &[condition, body] = operation.regions.as_slice() else { return Err("a loop has two regions".to_owned()) };
         let arguments = program.regions[body].arguments.clone();
-        let tensors: Vec<usize> = (0..arguments.len()).filter(|&at| *self.form(arguments[at]) == Form::Tensor).collect();
+        let tensors: Vec<usize> =
+            (0..arguments.len()).filter(|&at| *self.form(arguments[at]) == Form::Tensor).collect();
         for &at in &tensors {
             let text = self.tensor(operation.operands[at]);
             self.line(&format!("{} = {text}", name(arguments[at])));
