@@ -25,7 +25,7 @@ pub(crate) fn lay_out_cheapest(
     let frame = Frame::new(layout.mesh.clone(), 1);
     let sketch = Sketch::new(&ground, frame)?;
     let limit_bytes = told.auto.memory_bytes.unwrap_or(u64::MAX / 4);
-    let Some(labelled) = sketch.label(limit_bytes, Exposure(1.0), None, Effort::Much) else {
+    let Some(labelled) = sketch.label(limit_bytes, Exposure::all(1.0), None, Effort::Much) else {
         return Err("nothing that was found fits `memory`".to_owned());
     };
     sketch.recipe(&labelled).lay_on(layout, &|op| Some(op))?;

@@ -299,7 +299,7 @@ impl<'s, 'g> Making<'s, 'g> {
         if let Some((own, places)) = &brought {
             let mut cost = |&(from, _): &End, to: &Brought| {
                 let is_there = !flow.is_early || to.is_copy || from == to.place;
-                if is_there { self.price(flow, from, to.place, Mode::Kept) } else { FORBIDDEN }
+                if is_there { self.price(flow, flow.kind, from, to.place, Mode::Kept) } else { FORBIDDEN }
             };
             add(decisions, origin, *own, table(&froms, places, &mut cost));
         }
@@ -310,13 +310,13 @@ impl<'s, 'g> Making<'s, 'g> {
                 // What is made again finds what it reads.
                 (Mode::Gone, Mode::Again) if is_made => FORBIDDEN,
                 _ if brought.is_some() => 0,
-                _ => self.price(flow, from, to, read),
+                _ => self.price(flow, flow.kind, from, to, read),
             };
             add(decisions, origin, number, table(&froms, &tos, &mut cost));
             if let Some((own, places)) = &brought {
                 let mut cost = |from: &Brought, &(to, read): &End| {
                     let is_there = !flow.is_early || from.place.holds(to, sketch.axes.len());
-                    if is_there { self.price(flow, from.place, to, read) } else { FORBIDDEN }
+                    if is_there { self.price(flow, flow.kind.onward(), from.place, to, read) } else { FORBIDDEN }
                 };
                 add(decisions, *own, number, table(places, &tos, &mut cost));
             }
@@ -334,15 +334,12 @@ impl<'s, 'g> Making<'s, 'g> {
     }
 
     /// What it costs to bring a flow somewhere, once more where it is read again.
-    fn price(&mut self, flow: &Flow, from: Place, to: Place, mode: Mode) -> Cost {
+    fn price(&mut self, flow: &Flow, kind: Kind, from: Place, to: Place, mode: Mode) -> Cost {
         if !self.parts.may_move(flow.value, from, to) {
             return FORBIDDEN;
         }
-        let moves = if flow.kind == Kind::Gradient { &mut self.combined } else { &mut self.alone };
-        let exposed = match flow.kind {
-            Kind::Gradient | Kind::Weight if !flow.is_outside => FIRST_EXPOSURE.0,
-            Kind::Activation | Kind::Gradient | Kind::Weight => 1.0,
-        };
+        let moves = if kind == Kind::Gradient { &mut self.combined } else { &mut self.alone };
+        let exposed = if flow.is_outside { 1.0 } else { FIRST_EXPOSURE.of(kind) };
         let times = (flow.count * flow.times) as f64 * exposed * if mode == Mode::Again { 2.0 } else { 1.0 };
         scaled(times * moves.seconds(&self.parts.tile(flow.value), from, to), self.sketch.ground.costs.unit)
     }

@@ -7,7 +7,7 @@ use super::bundle::{Bundles, source};
 use super::choices::Choice;
 use super::moves::Place;
 use super::time::Time;
-use crate::program::{ArgumentClass, Id, OpId, Phase, Program, ValueId};
+use crate::program::{ArgumentClass, Id, OpId, Phase, Program, ValueId, is_heavy};
 use crate::shard::Layout;
 
 /// Values that pass between classes, all of a kind told once.
@@ -47,6 +47,16 @@ pub(super) enum Kind {
     Activation,
     Gradient,
     Weight,
+}
+
+impl Kind {
+    /// What is it for once it was brought somewhere for all its readers: what gradients need then is wanted at once.
+    pub(super) fn onward(self) -> Kind {
+        match self {
+            Kind::Gradient => Kind::Activation,
+            Kind::Activation | Kind::Weight => self,
+        }
+    }
 }
 
 /// Where a value comes from, by what decides how it lies.
@@ -103,7 +113,7 @@ impl Graph {
         let mut flow_of = vec![[None; 2]; program.values.len()];
         for value in program.values.ids() {
             let Some(origin) = origins[value.index()] else { continue };
-            let kind = kind(layout, &is_gradient, value);
+            let kind = kind(layout, &is_gradient, value, &reads[value.index()]);
             let in_loop = |read: &Read| time.trips(read.by) > 1;
             // What is brought before a loop is there for both passes.
             let is_early = kind == Kind::Weight
@@ -200,11 +210,15 @@ fn origins(layout: &Layout<'_>, bundles: &Bundles, classes: &Classes, reads: &[V
     origins
 }
 
-fn kind(layout: &Layout<'_>, is_gradient: &[bool], value: ValueId) -> Kind {
+fn kind(layout: &Layout<'_>, is_gradient: &[bool], value: ValueId, reads: &[Read]) -> Kind {
     let argument = layout.anatomy.origins[value.index()];
+    let is_update = |op: OpId| layout.anatomy.phase(op) == Phase::Update;
+    // What updates move within themselves is wanted at once, and so is what products read.
+    let is_product = |read: &Read| is_heavy(&layout.program.ops[read.by].op);
+    let is_between = || !layout.program.producer(value).is_some_and(is_update) && !reads.iter().any(is_product);
     match argument.map(|argument| layout.anatomy.classes[argument]) {
         Some(ArgumentClass::Parameter | ArgumentClass::State) => Kind::Weight,
-        _ if is_gradient[value.index()] => Kind::Gradient,
+        _ if is_gradient[value.index()] && is_between() => Kind::Gradient,
         _ => Kind::Activation,
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Labelled {
     pub(super) limit_bytes: u64,
     /// What moving values takes that always waits, and what may run beside computing.
     pub(super) waiting_seconds: f64,
-    pub(super) hideable_seconds: f64,
+    pub(super) hideable: Hideable,
     /// The share of what could be hidden that it was labelled with.
     pub(super) exposure: Exposure,
     /// Where the search for it ended.
@@ -58,11 +58,18 @@ impl Labelled {
         (self.seconds - self.lower_bound_seconds) / self.seconds.max(1e-12)
     }
 
+    /// What it would take if another share of what could be hidden were not.
+    pub(super) fn seconds_with(&self, exposure: Exposure) -> f64 {
+        self.seconds + exposure.seconds(self.hideable) - self.exposure.seconds(self.hideable)
+    }
+
     /// The share of what could be hidden that is not, since there is not enough to hide it behind.
     pub(super) fn least_exposure(&self) -> Exposure {
-        let hideable = self.hideable_seconds.max(1e-9);
-        let compute_seconds = self.seconds - self.waiting_seconds - self.exposure.0 * hideable;
-        Exposure((1.0 - MOST_HIDING * compute_seconds / hideable).clamp(self.exposure.0, 1.0))
+        let hideable = (self.hideable.gradients + self.hideable.weights).max(1e-9);
+        let compute_seconds = self.seconds - self.waiting_seconds - self.exposure.seconds(self.hideable);
+        let least = 1.0 - MOST_HIDING * compute_seconds / hideable;
+        let Exposure { gradients, weights } = self.exposure;
+        Exposure { gradients: least.clamp(gradients, 1.0), weights: least.clamp(weights, 1.0) }
     }
 }
 
@@ -73,17 +80,38 @@ pub(super) struct Label {
     pub(super) mode: Mode,
 }
 
-/// The share of what moving values takes that is not hidden behind computing.
+/// What moving values takes that may run beside computing, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hideable {
+    pub(super) gradients: f64,
+    pub(super) weights: f64,
+}
+
+/// The share of what moving values takes that is not hidden behind computing. Weights are known long before they are
+/// read, and the last gradients have nothing behind them, so that these are told apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Exposure(pub(super) f64);
+pub(super) struct Exposure {
+    pub(super) gradients: f64,
+    pub(super) weights: f64,
+}
 
 impl Exposure {
+    pub(super) const fn all(share: f64) -> Exposure {
+        Exposure { gradients: share, weights: share }
+    }
+
     /// Those of weights and gradients are hidden as far as they are not; all others always wait.
     pub(super) fn of(self, kind: Kind) -> f64 {
         match kind {
             Kind::Activation => 1.0,
-            Kind::Gradient | Kind::Weight => self.0,
+            Kind::Gradient => self.gradients,
+            Kind::Weight => self.weights,
         }
+    }
+
+    /// What is not hidden of what could be.
+    pub(super) fn seconds(self, hideable: Hideable) -> f64 {
+        self.gradients * hideable.gradients + self.weights * hideable.weights
     }
 }
 
@@ -216,29 +244,34 @@ pub(super) fn label_for(task: &Task<'_>, moves: &mut Prices<'_>, worths: &[Worth
 
 fn flow_seconds(task: &Task<'_>, moves: &mut Prices<'_>, labelled: &Labelled) -> Vec<f64> {
     let flows = task.graph.flows.iter().zip(&labelled.copies);
-    flows.map(|(flow, copy)| seconds_of_flow(task, moves, labelled, flow, *copy)).collect()
+    flows
+        .map(|(flow, copy)| legs(task, moves, labelled, flow, *copy).iter().map(|(_, seconds)| seconds).sum())
+        .collect()
 }
 
-fn seconds_of_flow(
+/// What it takes to bring a flow where it is for all its readers, and from there to each.
+fn legs(
     task: &Task<'_>,
     moves: &mut Prices<'_>,
     labelled: &Labelled,
     flow: &Flow,
     copy: Option<Place>,
-) -> f64 {
+) -> [(Kind, f64); 2] {
     let Task { choices, parts, .. } = task;
     let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
     let ty = parts.tile(flow.value);
-    let moves = moves.of(flow.kind);
     let made = flow.origin.place(chosen(flow.origin.class()));
     let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
-    let middle = copy.unwrap_or(from);
-    let mut seconds = moves.seconds(&ty, from, middle);
+    let (middle, onward) = copy.map_or((from, flow.kind), |middle| (middle, flow.kind.onward()));
+    let first = moves.of(flow.kind).seconds(&ty, from, middle);
+    let moves = moves.of(onward);
+    let mut second = 0.0;
     for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
         let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };
-        seconds += times * moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
+        second += times * moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
     }
-    seconds * (flow.count * flow.times) as f64
+    let times = (flow.count * flow.times) as f64;
+    [(flow.kind, first * times), (onward, second * times)]
 }
 
 /// What each class could do instead of what was chosen for it, under a limit.
@@ -419,7 +452,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             free_seconds: solution.evaluation.cost as f64 * self.task.unit,
             limit_bytes: 0,
             waiting_seconds: 0.0,
-            hideable_seconds: 0.0,
+            hideable: Hideable::default(),
             exposure: self.task.exposure,
             trail: Trail::default(),
         }
@@ -432,10 +465,12 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let inner = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).inner_seconds;
         labelled.waiting_seconds = classes.members.iter().enumerate().map(inner).sum();
         for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
-            let seconds = seconds_of_flow(self.task, self.moves, labelled, flow, *copy);
-            match flow.kind {
-                Kind::Gradient | Kind::Weight if !flow.is_outside => labelled.hideable_seconds += seconds,
-                Kind::Activation | Kind::Gradient | Kind::Weight => labelled.waiting_seconds += seconds,
+            for (kind, seconds) in legs(self.task, self.moves, labelled, flow, *copy) {
+                match kind {
+                    Kind::Gradient if !flow.is_outside => labelled.hideable.gradients += seconds,
+                    Kind::Weight if !flow.is_outside => labelled.hideable.weights += seconds,
+                    Kind::Activation | Kind::Gradient | Kind::Weight => labelled.waiting_seconds += seconds,
+                }
             }
         }
     }
@@ -463,7 +498,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             _ if flow.is_early => Some(self.bring_early(flow, &froms, &readers)),
             [reader] => {
                 let tos = self.places(reader.class, |choice| reader.place(choice));
-                self.connect(flow, (origin.class(), &froms), (reader.class, &tos));
+                self.connect(flow, flow.kind, (origin.class(), &froms), (reader.class, &tos));
                 None
             }
             _ => {
@@ -488,10 +523,10 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let (node, from) = (brought.node, flow.origin.class());
         self.nodes.push(Node { alternatives: vec![Alternative::default(); brought.places.len()] });
         let ends = brought.ends();
-        self.connect(flow, (from, froms), (node, &ends));
+        self.connect(flow, flow.kind, (from, froms), (node, &ends));
         for reader in readers {
             let tos = self.places(reader.class, |choice| reader.place(choice));
-            self.connect(flow, (node, &ends), (reader.class, &tos));
+            self.connect(flow, flow.kind.onward(), (node, &ends), (reader.class, &tos));
             self.require(flow, (from, froms), (reader.class, &tos));
         }
         brought
@@ -531,13 +566,13 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         self.add_table((from, froms), (to, tos), &mut |left, right| cost(left.1, right.1));
     }
 
-    fn connect(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
+    fn connect(&mut self, flow: &Flow, kind: Kind, (from, froms): End<'_>, (to, tos): End<'_>) {
         let (parts, unit) = (self.task.parts, self.task.unit);
         let ty = parts.tile(flow.value);
-        let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(flow.kind) };
+        let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(kind) };
         let scale = (flow.count * flow.times) as f64 * exposure;
         let is_needed = is_needed_again(flow, froms, tos);
-        let moves = self.moves.of(flow.kind);
+        let moves = self.moves.of(kind);
         let mut known: Vec<(Place, Place, f64)> = Vec::new();
         let mut seconds = |left: Place, right: Place| match known.last() {
             Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,

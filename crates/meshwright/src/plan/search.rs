@@ -151,16 +151,17 @@ pub(super) const MOST_GAP: f64 = 5e-3;
 const MOST_DEEPENED: usize = 6;
 /// So often is a frame labelled and simulated with what was told before.
 const MOST_ROUNDS: usize = 3;
-/// Those whose labelling is worse than the best by more than this factor are not simulated.
-const MOST_WORSE: f64 = 1.06;
+/// Frames whose labelling is worse than the best that was simulated by more than this factor are not simulated.
+pub(super) const MOST_WORSE: f64 = 1.03;
 /// The same where memory is short, so that labellings are further from what they come to.
-const MOST_WORSE_BOUND: f64 = 1.15;
-/// The same for labellings of frames that have been simulated, which know more.
-pub(super) const MOST_WORSE_AGAIN: f64 = 1.03;
+const MOST_WORSE_BOUND: f64 = 1.06;
 /// The same for what labellings promise by what they differ in from a simulation.
 const MOST_WORSE_PROMISED: f64 = 1.015;
 /// What should be faster than what was simulated by less than this share is not worth another simulation.
 pub(super) const LEAST_FASTER: f64 = 1e-3;
+
+/// Nothing is taken to be hidden altogether.
+const LEAST_EXPOSED: f64 = 0.05;
 
 /// The fastest plan found that fits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
@@ -241,11 +242,7 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
     searched.bound(&ranked);
-    if let Some(best) = ranked.first() {
-        let is_bound = best.next.as_ref().is_some_and(|labelled| labelled.is_bound);
-        let most_seconds = best.seconds() * if is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
-        simulate_ranked(request, by_kind(ranked), most_seconds, &mut searched);
-    }
+    simulate_ranked(request, by_kind(ranked), &mut searched);
     if searched.best(request).is_none() {
         hold(request, space, &mut searched);
     }
@@ -330,22 +327,16 @@ fn by_kind(ranked: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
 
 /// Simulates frames, those first that should be fastest: all that could be best, and as many more as it takes until
 /// something fits.
-fn simulate_ranked<'g>(
-    request: &Request<'_>,
-    ranked: Vec<Candidate<'g>>,
-    most_seconds: f64,
-    searched: &mut Searched<'g>,
-) {
+fn simulate_ranked<'g>(request: &Request<'_>, ranked: Vec<Candidate<'g>>, searched: &mut Searched<'g>) {
     let mut rest = ranked;
     let mut count = 0;
     while !rest.is_empty() {
         let best = searched.best(request).map(|(_, outcome)| outcome);
         if let Some(outcome) = best {
-            let worse = if outcome.labelled.is_bound { MOST_WORSE } else { MOST_WORSE_AGAIN };
+            let worse = if outcome.labelled.is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
             // Labels of others may promise as much too little as its own did.
             let promised = outcome.labelled.seconds.max(outcome.timeline.step_seconds);
-            let most_seconds = most_seconds.min(promised * worse);
-            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= most_seconds);
+            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= promised * worse);
         }
         let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
         let later = rest.split_off(AT_ONCE.min(rest.len()));
@@ -457,20 +448,29 @@ impl<'g> Candidate<'g> {
     fn label_again(mut self, best: f64) -> Candidate<'g> {
         let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
         let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
-        let (before, exposure) = (&outcome.labelled, exposed(outcome));
-        let simulated = outcome.timeline.step_seconds;
-        let most = best * MOST_WORSE_PROMISED;
+        // Where what was told leads to nothing new, the worst case may. Where memory is short, that decides more, and
+        // labels take longer.
+        let worst = Some(Exposure::all(1.0)).filter(|_| !outcome.labelled.is_bound);
+        self.next = [exposed(outcome)].into_iter().chain(worst).find_map(|exposure| {
+            let next = self.promising(outcome, exposure, best * MOST_WORSE_PROMISED)?;
+            let is_known = self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
+            (!is_known).then_some(next)
+        });
+        self
+    }
+
+    /// Labels as good as can be found with what a simulation told, if they promise to take no longer than so many seconds.
+    fn promising(&self, outcome: &Outcome, exposure: Exposure, most_seconds: f64) -> Option<Labelled> {
+        let before = &outcome.labelled;
         // What was simulated, had it been labelled with what is known now.
-        let known = before.seconds + (exposure.0 - before.exposure.0) * before.hideable_seconds;
-        let promised = |seconds: f64| simulated + seconds - known;
-        let is_known = |next: &Labelled| self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
-        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little);
-        let next = next.map(|next| match next.gap() > MOST_GAP && promised(next.lower_bound_seconds) <= most {
+        let known = before.seconds_with(exposure);
+        let is_promising = |seconds: f64| outcome.timeline.step_seconds + seconds - known <= most_seconds;
+        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little)?;
+        let next = match next.gap() > MOST_GAP && is_promising(next.lower_bound_seconds) {
             true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
             false => next,
-        });
-        self.next = next.filter(|next| promised(next.seconds) <= most && !is_known(next));
-        self
+        };
+        is_promising(next.seconds).then_some(next)
     }
 }
 
@@ -573,11 +573,18 @@ impl Progress<'_> {
     }
 }
 
-/// What a simulation tells about how much of what could be hidden is not.
+/// What a simulation tells about how much of what could be hidden is not. It tells nothing of what was not moved.
 pub(super) fn exposed(outcome: &Outcome) -> Exposure {
-    let Labelled { waiting_seconds, hideable_seconds, .. } = outcome.labelled;
-    let exposed = outcome.timeline.stages[0].exposed_seconds - waiting_seconds;
-    Exposure((exposed / hideable_seconds.max(1e-9)).clamp(0.05, 1.0))
+    let Labelled { waiting_seconds, hideable, exposure, .. } = outcome.labelled;
+    let stage = &outcome.timeline.stages[0];
+    let share = |exposed: f64, hideable: f64, before: f64| {
+        if hideable > 0.0 { (exposed / hideable).clamp(LEAST_EXPOSED, 1.0) } else { before }
+    };
+    let weights = stage.exposed_weights_seconds;
+    Exposure {
+        gradients: share(stage.exposed_seconds - waiting_seconds - weights, hideable.gradients, exposure.gradients),
+        weights: share(weights, hideable.weights, exposure.weights),
+    }
 }
 
 #[cfg(test)]
@@ -612,7 +619,8 @@ mod tests {
                 let searched = search(&request, space, Otherwise::GiveUp);
                 let (_, outcome) = searched.best(&request).expect("a plan");
                 let own_peak = outcome.peak_bytes as f64 / (1.0 + engine.fragmentation) - engine.reserved_bytes as f64;
-                let time = far(outcome.labelled.seconds, outcome.timeline.step_seconds);
+                // How much is hidden is for simulations to tell.
+                let time = far(outcome.labelled.seconds_with(exposed(outcome)), outcome.timeline.step_seconds);
                 (time, far(outcome.labelled.peak_bytes as f64, own_peak))
             };
             let (time, memory) = request.in_space(measure).expect("a space");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::label::Effort;
 use super::parallel::in_parallel;
-use super::search::{AT_ONCE, Candidate, LEAST_FASTER, MOST_GAP, MOST_SIMULATED, MOST_WORSE_AGAIN, Request, Searched};
+use super::search::{AT_ONCE, Candidate, LEAST_FASTER, MOST_GAP, MOST_SIMULATED, MOST_WORSE, Request, Searched};
 use super::search::{exposed, refine};
 use super::sketch::{Outcome, Sketch};
 use super::space::{FIRST_EXPOSURE, Space};
@@ -64,7 +64,7 @@ pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut
         Some(Candidate::labelled(sketch, limit_bytes, labelled))
     });
     let mut fewer: Vec<Candidate<'g>> = fewer.into_iter().flatten().collect();
-    fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE_AGAIN));
+    fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE));
     fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     fewer.truncate(AT_ONCE - 1);
     refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);

@@ -36,7 +36,7 @@ pub(super) struct Sketched<'g> {
 }
 
 /// What is hidden behind computing before any simulation has told.
-pub(super) const FIRST_EXPOSURE: Exposure = Exposure(0.3);
+pub(super) const FIRST_EXPOSURE: Exposure = Exposure::all(0.3);
 /// So many frames are labelled that would be faster with more memory.
 const MOST_FASTER: usize = 4;
 /// Where by this factor more must be exposed than was thought, it is labelled again.
@@ -174,7 +174,7 @@ impl<'g> Sketched<'g> {
         _ = self.free_seconds.set(first.free_seconds);
         // What takes longer than computing cannot be hidden behind it.
         let exposure = first.least_exposure();
-        let labelled = match exposure.0 > FIRST_EXPOSURE.0 * MUCH_MORE {
+        let labelled = match exposure.gradients > FIRST_EXPOSURE.gradients * MUCH_MORE {
             true => self.sketch.label(limit_bytes, exposure, Some(&first), Effort::Little).unwrap_or(first),
             false => first,
         };
