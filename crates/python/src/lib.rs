@@ -51,8 +51,5 @@ fn aten_ops() -> Vec<&'static str> {
 /// Runs the command with a command line, whose first word is the name of the program, and gives its exit code.
 #[pyfunction]
 fn run_command(py: Python<'_>, words: Vec<OsString>) -> u8 {
-    {
-        let _ = (py, words);
-        0
-    }
+    py.detach(|| meshwright_cli::run(words))
 }

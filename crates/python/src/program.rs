@@ -14,6 +14,7 @@ use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
 use meshwright::tactics::{Action, Auto, Tactic, parse as parse_tactics};
 use meshwright::torch::piece_source;
+use meshwright_cli::profile_report;
 use meshwright_report::diagnostics::Module;
 use meshwright_report::names::names;
 use meshwright_report::plan::{AppliedPlan, PlanFile, check_whole, planned_program, refusal_text};
@@ -126,10 +127,7 @@ impl Program {
             _ => return Err(refuse(&Problem::new(Code::Usage, format!("there is no memory model `{memory}`")))),
         };
         let (name, program) = (self.name.clone(), Arc::clone(&self.program));
-        {
-            let _ = (name, program, model, WIDTH, py);
-            Ok((String::new(), String::new()))
-        }
+        interruptible(py, move || profile_report(&name, &program, model, WIDTH))
     }
 
     /// Its results by the reference interpreter, from its arguments, both as bytes.

@@ -22,6 +22,8 @@ def initial_tensors(model: torch.nn.Module, step: WholeStep) -> dict[str, DTenso
     roots = {id(tensor): f"params.{path}" for path, tensor in model.named_parameters()}
     roots |= {id(tensor): f"buffers.{path}" for path, tensor in model.named_buffers()}
     made: dict[str, DTensor] = {}
+    # Also those of which this process has no part: all processes come to each tensor together.
+    known: set[str] = set()
 
     def keep(name: str, whole: torch.Tensor) -> None:
         if name in step.arguments:
@@ -31,12 +33,13 @@ def initial_tensors(model: torch.nn.Module, step: WholeStep) -> dict[str, DTenso
 
     for module in model.modules():
         own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
-        missing = {id(tensor) for _, tensor in own if tensor.device.type == "meta" and roots[id(tensor)] not in made}
+        missing = {id(tensor) for _, tensor in own if tensor.device.type == "meta" and roots[id(tensor)] not in known}
         filled = _initialized(model, module) if missing else {}
         for key, tensor in own:
             name = roots[id(tensor)]
-            if name in made:
+            if name in known:
                 continue
+            known.add(name)
             keep(name, filled[key] if id(tensor) in missing else _from_first(tensor.detach(), step))
     return made
 
