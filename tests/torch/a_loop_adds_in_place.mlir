@@ -21,3 +21,37 @@ func.func @main(%x: tensor<4x2xf32>, %start: tensor<2xf32>) -> (tensor<2xf32>, t
   %all = stablehlo.add %0#1, %start : tensor<2xf32>
   return %all, %0#2 : tensor<2xf32>, tensor<4x2xf32>
 }
+//> # Written by Meshwright: what each device runs. Names that are not defined here are those of
+//> # `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.
+//> 
+//> GROUPS = [
+//> ]
+//> CONSTANTS = [
+//> ]
+//> 
+//> 
+//> # Numbers of the results that it gives.
+//> RUN = [0, 1]
+//> 
+//> def run(arguments):
+//>     v0 = arguments[0]
+//>     v1 = arguments[1]
+//>     v14 = torch.full((2,), 0.0, dtype=torch.float32, device=device)
+//>     v15 = torch.full((4, 2), 0.0, dtype=torch.float32, device=device)
+//>     for v13 in range(0, 4, 1):
+//>         v17 = part(v0, (v13, 0), (1, 2))
+//>         v18 = torch.tanh(v17)
+//>         del v17
+//>         v19 = v18.reshape((2,))
+//>         v20 = v14.add_(v19)
+//>         del v14, v19
+//>         v21 = put_part_(v15, v18, (v13, 0))
+//>         del v15, v18
+//>         v23 = v13 + 1
+//>         v14, v15 = v20, v21
+//>         del v20, v21
+//>     v6, v7 = v14, v15
+//>     del v14, v15
+//>     v24 = v6 + v1
+//>     del v6
+//>     return [v24, v7]

@@ -1,5 +1,7 @@
 //! Where a step is cut into functions.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::values::Form;
@@ -67,8 +69,10 @@ pub(super) fn step_parts(writer: &Writer<'_>) -> Vec<Part> {
     let update = Needs::of(writer, &values(&third), &is_left, &gradients.iter().copied().collect());
 
     let from_forward = |value: &ValueId| program.producer(*value).is_some_and(|op| forward.ops.contains(&op));
-    let kept = sorted(update.left.iter().copied().filter(|value| !gradients.contains(value)));
-    let saved = sorted(backward.left.iter().chain(kept.iter().filter(|value| from_forward(value))).copied());
+    let kept: Vec<ValueId> = update.left.iter().copied().filter(|value| !gradients.contains(value)).collect();
+    let mut saved = backward.left.clone();
+    saved.extend(kept.iter().filter(|value| from_forward(value)));
+    let saved: Vec<ValueId> = saved.into_iter().collect();
     let takes: Vec<ValueId> = gradients.iter().chain(&kept).copied().collect();
     let writes = third.iter().filter_map(|&result| Some((alias(program, result)?, result))).collect();
     let parts = vec![
@@ -111,18 +115,11 @@ fn alias(program: &Program, result: usize) -> Option<usize> {
     program.arguments.iter().position(|argument| argument.alias == Some(result) || argument.name == *name)
 }
 
-fn sorted(values: impl Iterator<Item = ValueId>) -> Vec<ValueId> {
-    let mut sorted: Vec<ValueId> = values.collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    sorted
-}
-
 /// What some values are made by.
 struct Needs {
     ops: FxHashSet<OpId>,
     /// What ops that are left to others make of it.
-    left: FxHashSet<ValueId>,
+    left: BTreeSet<ValueId>,
 }
 
 impl Needs {
@@ -135,7 +132,7 @@ impl Needs {
     ) -> Needs {
         let program = writer.program;
         let mut wanted: FxHashSet<ValueId> = targets.iter().copied().filter(|value| !given.contains(value)).collect();
-        let mut needs = Needs { ops: FxHashSet::default(), left: FxHashSet::default() };
+        let mut needs = Needs { ops: FxHashSet::default(), left: BTreeSet::new() };
         for &op in program.body().ops.iter().rev() {
             let results = &program.ops[op].results;
             if !results.iter().any(|result| wanted.contains(result)) {

@@ -1,5 +1,6 @@
 //! Functions, loops and branches of the source, and when values are deleted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,6 +9,9 @@ use super::parts::{Part, roots};
 use super::table::expression;
 use super::values::{Form, forms, name};
 use crate::program::{DType, Definition, Id, Op, OpId, Program, RegionId, ValueId};
+
+/// After which op of a function which arguments are overwritten by which values.
+type Writes = FxHashMap<usize, Vec<(ValueId, ValueId)>>;
 
 /// A source in the middle of being written.
 pub(super) struct Writer<'p> {
@@ -129,10 +133,9 @@ impl<'p> Writer<'p> {
         let body = &self.program.body().results;
         let results: Vec<ValueId> = part.gives.iter().map(|&number| body[number]).collect();
         let mut kept: FxHashSet<ValueId> = results.iter().chain(&saves).copied().collect();
-        let written = self.writes(part);
+        let written = self.writes(part)?;
         kept.extend(part.writes.iter().map(|&(_, result)| body[result]));
-        let deletable: FxHashSet<ValueId> = takes.iter().copied().collect();
-        self.block(&part.ops, &kept, &deletable, &written)?;
+        self.block(&part.ops, &kept, &takes, &written)?;
         let given: Vec<String> = results.iter().map(|&value| self.tensor(value)).collect();
         let saved: Vec<String> = part.saves.iter().map(|&value| self.scalar(value)).collect();
         match part.name {
@@ -167,7 +170,7 @@ impl<'p> Writer<'p> {
 
     /// After which op of a part each argument is overwritten: as soon as its next value is there and nothing reads it,
     /// or a view of it, any more.
-    fn writes(&self, part: &Part) -> FxHashMap<usize, Vec<(ValueId, ValueId)>> {
+    fn writes(&self, part: &Part) -> Result<Writes, String> {
         let program = self.program;
         let roots = roots(program);
         let mut last: FxHashMap<ValueId, usize> = FxHashMap::default();
@@ -179,18 +182,29 @@ impl<'p> Writer<'p> {
             program.ops[op].results.iter().for_each(|&result| _ = made.insert(result, place));
         }
         let end = part.ops.len().saturating_sub(1);
-        let mut written: FxHashMap<usize, Vec<(ValueId, ValueId)>> = FxHashMap::default();
-        for &(argument, result) in &part.writes {
-            let (argument, result) = (program.body().arguments[argument], program.body().results[result]);
-            if argument == result {
-                continue;
+        let values =
+            |&(argument, result): &(usize, usize)| (program.body().arguments[argument], program.body().results[result]);
+        let (views, others): (Vec<_>, Vec<_>) = part
+            .writes
+            .iter()
+            .map(values)
+            .filter(|(argument, result)| argument != result)
+            .partition(|(_, result)| !roots[result.index()].is_empty());
+        let mut written = Writes::default();
+        for &(argument, result) in &views {
+            // What may be a view of an argument is written before that one is.
+            let seen = &roots[result.index()];
+            if views.iter().any(|(other, _)| *other != argument && seen.contains(other)) {
+                return Err("arguments take the places of each other, which PyTorch has no words for".to_owned());
             }
-            // What may be a view of an argument is written when all is done, from a copy.
-            let is_view = !roots[result.index()].is_empty();
-            let place = made.get(&result).copied().unwrap_or(end).max(last.get(&argument).copied().unwrap_or(0));
-            written.entry(if is_view { end } else { place }).or_default().push((argument, result));
+            seen.iter().for_each(|&root| _ = last.insert(root, end));
+            written.entry(end).or_default().push((argument, result));
         }
-        written
+        for &(argument, result) in &others {
+            let place = made.get(&result).copied().unwrap_or(end).max(last.get(&argument).copied().unwrap_or(0));
+            written.entry(place).or_default().push((argument, result));
+        }
+        Ok(written)
     }
 
     /// Ops in order; what is deleted is what they make and what is `deletable`, and not what is `kept`.
@@ -198,10 +212,10 @@ impl<'p> Writer<'p> {
         &mut self,
         ops: &[OpId],
         kept: &FxHashSet<ValueId>,
-        deletable: &FxHashSet<ValueId>,
-        written: &FxHashMap<usize, Vec<(ValueId, ValueId)>>,
+        deletable: &[ValueId],
+        written: &Writes,
     ) -> Result<(), String> {
-        let mut last: FxHashMap<ValueId, usize> = deletable.iter().map(|&value| (value, 0)).collect();
+        let mut last: BTreeMap<ValueId, usize> = deletable.iter().map(|&value| (value, 0)).collect();
         for (place, &op) in ops.iter().enumerate() {
             self.program.ops[op].results.iter().for_each(|&result| _ = last.insert(result, place));
             for value in self.program.outer_reads(op) {
@@ -214,7 +228,7 @@ impl<'p> Writer<'p> {
                 ends[end].push(value);
             }
         }
-        let mut copied: FxHashSet<ValueId> = FxHashSet::default();
+        let mut copied: BTreeSet<ValueId> = BTreeSet::new();
         for (place, &op) in ops.iter().enumerate() {
             let mut dying = std::mem::take(&mut ends[place]);
             dying.sort_unstable();
@@ -370,8 +384,7 @@ impl<'p> Writer<'p> {
             }
         }
         let kept = own.results.iter().copied().collect();
-        let own_arguments = own.arguments.iter().copied().collect();
-        self.block(&own.ops.clone(), &kept, &own_arguments, &FxHashMap::default())?;
+        self.block(&own.ops, &kept, &own.arguments, &Writes::default())?;
         let verdict = self.scalar(own.results[0]);
         self.line(&format!("if not {verdict}:"));
         self.line("    break");
@@ -382,11 +395,10 @@ impl<'p> Writer<'p> {
         let program = self.program;
         let region = &program.regions[body];
         let kept: FxHashSet<ValueId> = region.results.iter().copied().collect();
-        let own: FxHashSet<ValueId> = arguments.iter().copied().collect();
         if region.ops.is_empty() && tensors.is_empty() {
             self.line("pass");
         }
-        self.block(&region.ops, &kept, &own, &FxHashMap::default())?;
+        self.block(&region.ops, &kept, arguments, &Writes::default())?;
         let changed: Vec<usize> = tensors.iter().copied().filter(|&at| region.results[at] != arguments[at]).collect();
         if changed.is_empty() {
             self.line("pass");
@@ -423,7 +435,7 @@ impl<'p> Writer<'p> {
             self.indent += 1;
             let region = &program.regions[region];
             let kept = region.results.iter().copied().collect();
-            self.block(&region.ops, &kept, &FxHashSet::default(), &FxHashMap::default())?;
+            self.block(&region.ops, &kept, &[], &Writes::default())?;
             for (&result, &value) in operation.results.iter().zip(&region.results) {
                 let text = self.tensor(value);
                 self.line(&format!("{} = {text}", name(result)));
