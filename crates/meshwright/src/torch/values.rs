@@ -121,10 +121,11 @@ fn literal_number(literal: &Literal) -> Option<Form> {
     Some(Form::Number { text: number_text(literal.ty.dtype, number), known: Some(number) })
 }
 
-/// The shortest text that is read back as the number, once that is rounded to the type.
+/// The shortest text that is read back as the number, once that is rounded to the type. Of the largest number that would be
+/// more than there is in the type.
 fn number_text(dtype: DType, number: f64) -> String {
     let text = match dtype {
-        DType::F32 => format!("{:?}", number as f32),
+        DType::F32 if number.abs() < f64::from(f32::MAX) => format!("{:?}", number as f32),
         _ => format!("{number:?}"),
     };
     if number.is_nan() { "nan".to_owned() } else { text }
