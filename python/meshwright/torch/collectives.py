@@ -82,6 +82,8 @@ def all_reduce(value: torch.Tensor, kind: str, group: Group) -> torch.Tensor:
 
 def reduce_scatter(value: torch.Tensor, kind: str, dim: int, group: Group) -> torch.Tensor:
     """The part of this device of what all devices make together."""
+    if value.dtype == torch.bool:
+        return reduce_scatter(value.to(torch.uint8), _OF_BOOLS[kind], dim, group).to(torch.bool)
     if dim or group.order is not None:
         parts = list(value.chunk(group.size, dim))
         if group.order is not None:

@@ -13,7 +13,7 @@ from meshwright.torch.collectives import all_gather, all_reduce, all_to_all, bro
 
 __all__ = [
     "all_gather", "all_reduce", "all_to_all", "attention", "attention_grad", "batch_norm_grad", "batch_norm_inference",
-    "batch_norm_training", "broadcast", "cholesky", "convolution", "cube_root", "extreme", "gather", "inf", "leading_zeros",
+    "batch_norm_training", "broadcast", "cholesky", "convolution", "cube_root", "extreme", "extreme_window", "gather", "inf", "leading_zeros",
     "nan", "pad", "part", "permute", "population_count", "product", "put_part", "put_part_", "quotient", "random_normal",
     "random_uniform", "reduce_scatter", "reduce_window", "remainder", "round_away", "scatter", "select_and_scatter", "sort",
     "take", "top_k", "torch",
@@ -271,6 +271,20 @@ def reduce_window(
     if kind == "product":
         return product(windows, inner)
     return {"max": torch.amax, "min": torch.amin, "all": torch.all, "any": torch.any}[kind](windows, inner)
+
+
+def extreme_window(
+    values: Tensor, positions: Tensor, kind: str, sizes: Numbers, strides: Numbers, base_dilation: Numbers, dilation: Numbers,
+    padding: Sequence[tuple[int, int]],
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest or least elements of windows, the first of several, and what stands in their places among positions."""
+    lows, highs, interior = [low for low, _ in padding], [high for _, high in padding], [gap - 1 for gap in base_dilation]
+    values = pad(values, -inf if kind == "max" else inf, lows, highs, interior)
+    positions = pad(positions, 0, lows, highs, interior)
+    windows = _windows(values, sizes, strides, dilation).flatten(values.ndim)
+    chosen = (windows.argmax(-1) if kind == "max" else windows.argmin(-1)).unsqueeze(-1)
+    places = _windows(positions, sizes, strides, dilation).flatten(values.ndim)
+    return windows.gather(-1, chosen).squeeze(-1), places.gather(-1, chosen).squeeze(-1)
 
 
 def select_and_scatter(

@@ -28,7 +28,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "zero1": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero1("data")], "microbatches": 1},
     "zero2": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero2("data")], "microbatches": 1},
     "zero3": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1},
-    "megatron": {"mesh": {"model": 4}, "tactics": [mw.megatron("model")], "microbatches": 1},
+    "megatron": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.megatron("model")], "microbatches": 1},
     "2d": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.megatron("model"), mw.zero3("data")], "microbatches": 1},
     "micro": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.zero2("data")], "microbatches": 2},
     "stages2": {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 4},

@@ -4,7 +4,7 @@
 use super::contract::dot_general;
 use super::values::Form;
 use super::writer::{Writer, tuple};
-use crate::program::{Binary, Collective, DType, Direction, Distribution, Op, OpId, RegionId, Unary, ValueId};
+use crate::program::{Binary, Collective, DType, Direction, Distribution, Op, OpId, RegionId, Unary, ValueId, Window};
 
 /// The expression that an op is. Loops, branches and barriers are statements, which the writer has.
 pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, String> {
@@ -147,21 +147,7 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
             let (kind, group) = reduction(writer, operation.regions[0], &scatter.collective)?;
             format!("reduce_scatter({}, \"{kind}\", {}, {group})", writer.tensor(operands[0]), scatter.dim)
         }
-        Op::ReduceWindow(window) => {
-            let kind = reducer(writer, operation.regions[0])?;
-            let [value, initial] = operands[..] else { return Err("it reduces several tensors at once".to_owned()) };
-            let padding: Vec<String> = window.padding.iter().map(|(low, high)| format!("({low}, {high})")).collect();
-            format!(
-                "reduce_window({}, {}, \"{kind}\", {}, {}, {}, {}, {})",
-                writer.tensor(value),
-                writer.scalar(initial),
-                tuple(&window.sizes),
-                tuple(&window.strides),
-                tuple(&window.base_dilation),
-                tuple(&window.window_dilation),
-                tuple(&padding),
-            )
-        }
+        Op::ReduceWindow(window) => reduce_window(writer, op, window)?,
         Op::ReplicaId => "0".to_owned(),
         Op::Reshape { shape } => format!("{}.reshape({})", writer.tensor(operands[0]), tuple(shape)),
         Op::Reverse { dims } => format!("{}.flip({})", writer.tensor(operands[0]), tuple(dims)),
@@ -508,6 +494,30 @@ fn several(writer: &Writer<'_>, op: OpId, dims: &[usize]) -> Result<String, Stri
     };
     let kind = if reads_greater(writer, operation.regions[0])? { "max" } else { "min" };
     Ok(format!("extreme({}, {}, \"{kind}\", {dim})", writer.tensor(values), writer.tensor(positions)))
+}
+
+fn reduce_window(writer: &Writer<'_>, op: OpId, window: &Window) -> Result<String, String> {
+    let operation = &writer.program.ops[op];
+    let padding: Vec<String> = window.padding.iter().map(|(low, high)| format!("({low}, {high})")).collect();
+    let shape = format!(
+        "{}, {}, {}, {}, {}",
+        tuple(&window.sizes),
+        tuple(&window.strides),
+        tuple(&window.base_dilation),
+        tuple(&window.window_dilation),
+        tuple(&padding),
+    );
+    match operation.operands[..] {
+        [value, initial] => {
+            let kind = reducer(writer, operation.regions[0])?;
+            Ok(format!("reduce_window({}, {}, \"{kind}\", {shape})", writer.tensor(value), writer.scalar(initial)))
+        }
+        [values, positions, _, _] => {
+            let kind = if reads_greater(writer, operation.regions[0])? { "max" } else { "min" };
+            Ok(format!("extreme_window({}, {}, \"{kind}\", {shape})", writer.tensor(values), writer.tensor(positions)))
+        }
+        _ => Err("it reduces several tensors at once".to_owned()),
+    }
 }
 
 /// Whether a region that chooses among elements with positions prefers what is greater.
