@@ -3,8 +3,8 @@
     python python/benches/torch_by_hand.py [--layers 4] [--width 256] [--steps 5]
 
 starts four processes of Gloo on this machine and prints a table. Every row trains the same GPT-2 with the same batch, one
-after the other in one run. CPU time is that of all processes; bytes are what a process gives to collectives; memory is the
-most that tensors take at a time in a process, from the events of PyTorch's allocator, with parameters and state.
+after the other in one run. CPU time is that of all processes; bytes are the whole values that collectives of a process are
+about; memory is the most that tensors take at a time in a process, from the events of PyTorch's allocator, with parameters and state.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ class Bytes(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
         if func.namespace in ("c10d", "_c10d_functional", "c10d_functional") and "wait" not in str(func):
-            tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(args) if torch.is_tensor(leaf)]
-            # Collectives of c10d are given results too; the smaller side is what a process gives or gets.
-            sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
-            self.count += max(sizes, default=0)
-        return func(*args, **(kwargs or {}))
+            # Collectives of c10d are given their results; all count by their larger side, which is the whole value.
+            tensors = [leaf for leaf in torch.utils._pytree.tree_leaves((args, made)) if torch.is_tensor(leaf)]
+            self.count += max((tensor.numel() * tensor.element_size() for tensor in tensors), default=0)
+        return made
 
 
 def fsdp2(model: Gpt, tokens: torch.Tensor) -> tuple[Callable[[], torch.Tensor], Any]:
