@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use meshwright::interpret::{Data, Options, Tensor, evaluate, generate};
+use meshwright::interpret::{Data, Options, Tensor, difference, evaluate, generate, generate_arguments};
 use meshwright::models::{Family, Loss, Model, PRESETS, parameter_count};
-use meshwright::program::{ArgumentClass, DType, Op, Operation, Phase, ResultInfo, ValueId};
+use meshwright::program::{ArgumentClass, DType, Op, Operation, Phase, Program, ResultInfo, ValueId};
 
 #[track_caller]
 fn preset(name: &str) -> Model {
@@ -357,6 +357,49 @@ fn a_resnet_of_width_1_is_the_published_one() {
     }
 }
 
+/// Everything that a step gives back is a mean over examples, so that two groups are as good as two batches.
+#[test]
+fn norms_of_groups_are_those_of_batches_as_large() {
+    let build = |batch: &str, group: &str| {
+        let mut model = preset("resnet-18");
+        let settings = [("batch", batch), ("norm_group", group), ("image", "32"), ("channels", "4"), ("classes", "8")];
+        for (key, value) in settings.into_iter().chain([("dtype", "f64"), ("optimizer", "none")]) {
+            model.set(key, value).expect("a setting");
+        }
+        model.build().expect("it builds")
+    };
+    let (grouped, half) = (build("4", "2"), build("2", "2"));
+    let arguments = generate_arguments(&grouped, 1);
+    let run = |program: &Program, arguments: &[Tensor]| {
+        evaluate(program, arguments, Options { wide: true }).expect("the step can be evaluated").results
+    };
+    let part_of = |number: usize| {
+        let part = |(argument, &value): (&Tensor, &ValueId)| {
+            let (ty, length) = (half.ty(value).clone(), half.ty(value).elements());
+            let own = if argument.ty == ty { 0..length } else { number * length..(number + 1) * length };
+            let data = match &argument.data {
+                Data::Float(elements) => Data::Float(elements[own].to_vec()),
+                Data::Integer(elements) => Data::Integer(elements[own].to_vec()),
+                Data::Raw(_) => panic!("a step computes with all it reads"),
+            };
+            Tensor { ty, data }
+        };
+        arguments.iter().zip(&half.body().arguments).map(part).collect::<Vec<Tensor>>()
+    };
+    let halves = [0, 1].map(|number| run(&half, &part_of(number)));
+    let floats = |tensor: &Tensor| match &tensor.data {
+        Data::Float(elements) => elements.clone(),
+        _ => panic!("all results are floats"),
+    };
+    let mean = |(first, second): (&Tensor, &Tensor)| {
+        let elements = floats(first).iter().zip(floats(second)).map(|(first, second)| (first + second) / 2.0).collect();
+        Tensor { ty: first.ty.clone(), data: Data::Float(elements) }
+    };
+    let expected: Vec<Tensor> = halves[0].iter().zip(&halves[1]).map(mean).collect();
+    let apart = difference(&expected, &run(&grouped, &arguments));
+    assert!(apart.relative < 1e-9, "{apart:?}");
+}
+
 #[test]
 fn settings_of_images_that_do_not_go_together_are_refused() {
     let check = |name: &str, key: &str, value: &str, expected: &str| {
@@ -367,6 +410,7 @@ fn settings_of_images_that_do_not_go_together_are_refused() {
     check("vit-l16", "patch", "15", "`patch` = 15 does not divide `image` = 224");
     let depths = "`layers` = 35 is none of 18, 34, 50, 101, 152, or 1 to 8 for as many blocks in each group";
     check("wresnet-1b", "layers", "35", depths);
+    check("wresnet-1b", "norm_group", "7", "`norm_group` = 7 does not divide `batch` = 1536");
     check("unet", "image", "36", "`image` = 36 cannot be halved 3 times");
     check("unet", "channels", "48", "`channels` = 48 is no multiple of the 32 groups of a norm");
     check("unet", "heads", "3", "`heads` = 3 does not divide the 256 channels that attend");

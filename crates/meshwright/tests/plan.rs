@@ -190,6 +190,7 @@ fn plans_of_experts_compute_what_they_do() {
 #[test]
 fn plans_of_convolutions_compute_what_they_do() {
     check("resnet-18", "batch=8 image=32 channels=8 classes=16", "4xh100", &[0.7], None);
+    check("resnet-18", "batch=32 norm_group=2 image=32 channels=4 classes=8", "4xh100", &[], Some(4));
     check("unet", "batch=4 image=16 channels=32", "4xh100", &[0.7], None);
 }
 

@@ -61,5 +61,6 @@ fn stages_of_experts_compute_what_they_do() {
 #[test]
 fn stages_of_convolutions_compute_what_they_do() {
     check("resnet-18", "batch=8 image=32 channels=8 classes=16", "4xh100", 2, None);
+    check("resnet-18", "batch=16 norm_group=2 image=32 channels=4 classes=8", "4xh100", 2, None);
     check("unet", "batch=4 image=16 channels=32", "4xh100", 2, None);
 }

@@ -109,7 +109,7 @@ fn ladders(name: &str, has_grid: bool, engine: &Engine) -> Result<(), Box<dyn Er
         "model", "devices", "planned", "in", "published", "grid", "PFLOPS", "measured"
     );
     for rung in RUNGS.iter().filter(|rung| rung.model.contains(name)) {
-        let (program, cluster) = (build(rung.model, &[])?, rung.cluster()?);
+        let (program, cluster) = (build(rung.model, rung.settings())?, rung.cluster()?);
         let setting = Setting { cluster: &cluster, engine, limit_bytes: cluster.memory_bytes() };
         let found = find(&program, &cluster, engine, StageCount::Any);
         let published = rung.published.and_then(|published| best_published(&program, setting, published));

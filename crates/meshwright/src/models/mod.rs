@@ -109,6 +109,9 @@ impl Model {
         if settings.decoder_layers == 0 {
             settings.decoder_layers = settings.layers;
         }
+        if settings.norm_group == 0 {
+            settings.norm_group = settings.batch;
+        }
         if settings.target_seq == 0 {
             settings.target_seq = settings.seq;
         }
@@ -204,7 +207,7 @@ impl Family {
             }
             Family::Mlp => &[STEP, &["hidden", "layers", "loss"]],
             Family::Moe => &[STEP, TRANSFORMER, TOKENS, LABELS, EXPERTS, &["dropout", "tied"]],
-            Family::Resnet => &[STEP, LABELS, &["channels", "classes", "image", "layers", "width"]],
+            Family::Resnet => &[STEP, LABELS, &["channels", "classes", "image", "layers", "norm_group", "width"]],
             Family::T5 => &[STEP, TRANSFORMER, TOKENS, LABELS, &["decoder_layers", "dropout", "target_seq", "tied"]],
             Family::Unet => &[STEP, &["channels", "dropout", "heads", "image", "layers", "loss"]],
             Family::Vit => &[STEP, TRANSFORMER, LABELS, &["classes", "dropout", "image", "patch"]],

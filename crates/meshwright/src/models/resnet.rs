@@ -10,13 +10,14 @@ use super::layers::{Filter, convolution, linear, relu};
 use super::loss::cross_entropy;
 use super::settings::Settings;
 use super::step::Step;
-use crate::program::{BatchNorm, Binary, DType, Op, Program, Type, ValueId, Window};
+use crate::program::{BatchNorm, Binary, DType, Op, Program, Type, Unary, ValueId, Window};
 
 /// Share of a running statistic that stays in a step.
 const MOMENTUM: f64 = 0.9;
 
 pub(super) fn build(settings: &Settings) -> Result<Program, String> {
     let (kind, groups) = group_sizes(settings.layers)?;
+    super::divides("norm_group", settings.norm_group, "batch", settings.batch)?;
     let mut step = Step::new("resnet", settings);
     let images = Type::new(settings.dtype, &[settings.batch, settings.image, settings.image, 3]);
     let images = step.input("images", images);
@@ -125,8 +126,8 @@ struct Observed {
     value: ValueId,
 }
 
-/// Takes out mean and variance of the batch, in `f32` or wider; both are added to `observed`.
-/// Parameters `name.scale` and `name.bias`.
+/// Takes out mean and variance of the batch, or of groups of its examples, in `f32` or wider; both are added to
+/// `observed`. Parameters `name.scale` and `name.bias`.
 fn batch_norm(step: &mut Step<'_>, name: &str, x: ValueId, observed: &mut Vec<Observed>) -> ValueId {
     step.function(name, "batch_norm", |step| {
         let dtype = step.builder.dtype(x);
@@ -135,12 +136,43 @@ fn batch_norm(step: &mut Step<'_>, name: &str, x: ValueId, observed: &mut Vec<Ob
         let wide = step.builder.convert(x, stored);
         let scale = step.stored_parameter(&format!("{name}.scale"), &[channels]);
         let bias = step.stored_parameter(&format!("{name}.bias"), &[channels]);
-        let norm = BatchNorm { epsilon: 1e-5, feature_dim: 3 };
-        let results = step.builder.op(Op::BatchNormTraining(norm), &[wide, scale, bias], &[]);
-        observed.push(Observed { name: format!("{name}.mean"), value: results[1] });
-        observed.push(Observed { name: format!("{name}.variance"), value: results[2] });
-        step.builder.convert(results[0], dtype)
+        let [normal, mean, variance] = if step.settings.norm_group == step.settings.batch {
+            let norm = BatchNorm { epsilon: EPSILON, feature_dim: 3 };
+            let results = step.builder.op(Op::BatchNormTraining(norm), &[wide, scale, bias], &[]);
+            [results[0], results[1], results[2]]
+        } else {
+            norm_groups(step, wide, scale, bias)
+        };
+        observed.push(Observed { name: format!("{name}.mean"), value: mean });
+        observed.push(Observed { name: format!("{name}.variance"), value: variance });
+        step.builder.convert(normal, dtype)
     })
+}
+
+/// What is added to a variance.
+const EPSILON: f32 = 1e-5;
+
+/// A batch norm of every group of examples, and the means of their means and variances. Accumulating gradients over
+/// microbatches comes to this where each is a group.
+fn norm_groups(step: &mut Step<'_>, x: ValueId, scale: ValueId, bias: ValueId) -> [ValueId; 3] {
+    let (group, b) = (step.settings.norm_group, &mut step.builder);
+    let whole = b.shape(x);
+    let grouped = [whole[0] / group, group, whole[1], whole[2], whole[3]];
+    let x = b.reshape(x, &grouped);
+    let mean = b.mean(x, &[1, 2, 3]);
+    let spread = b.broadcast(mean, &grouped, &[0, 4]);
+    let centered = b.minus(x, spread);
+    let square = b.times(centered, centered);
+    let variance = b.mean(square, &[1, 2, 3]);
+    let sum = b.plus_number(variance, f64::from(EPSILON));
+    let factor = b.unary(Unary::Rsqrt, sum);
+    let factor = b.broadcast(factor, &grouped, &[0, 4]);
+    let normal = b.times(centered, factor);
+    let scale = b.broadcast_last(scale, &grouped);
+    let bias = b.broadcast_last(bias, &grouped);
+    let scaled = b.times(normal, scale);
+    let shifted = b.plus(scaled, bias);
+    [b.reshape(shifted, &whole), b.mean(mean, &[0]), b.mean(variance, &[0])]
 }
 
 /// Moves the running averages, which training does not read. Outside of the layers, so that a

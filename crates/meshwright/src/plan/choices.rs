@@ -78,7 +78,7 @@ impl<'a, 'p> Scene<'a, 'p> {
         }
         if is_heavy(&self.layout.program.ops[bundle.ops[0]].op) {
             match self.worker {
-                Some(_) => drop_slow(&mut choices),
+                Some(_) => self.drop_slow(&mut choices, bundle.ops[0]),
                 None => self.drop_repeated(&mut choices),
             }
         }
@@ -134,6 +134,28 @@ impl<'a, 'p> Scene<'a, 'p> {
         };
         let most = choices.iter().map(parts).max();
         choices.retain(|choice| Some(parts(choice)) == most);
+    }
+
+    /// Drops the ways in which much is computed that others compute too. What is cut into microbatches keeps the axes
+    /// that cut its batch, so that the fastest way stays for every set of these.
+    fn drop_slow(&self, choices: &mut Vec<Choice>, op: OpId) {
+        let least = choices.iter().map(|choice| choice.compute_seconds).fold(f64::INFINITY, f64::min);
+        let operation = &self.layout.program.ops[op];
+        let values = || operation.results.iter().chain(&operation.operands);
+        let batch_axes = |choice: &Choice| -> SmallVec<[u32; 4]> {
+            let cut = &choice.ops[0];
+            let places = values().zip(cut.made.iter().chain(&cut.wanted));
+            places.map(|(&value, &place)| self.parts.time.batch_axes(self.parts.axes, value, place)).collect()
+        };
+        let mut fastest: FxHashMap<SmallVec<[u32; 4]>, f64> = FxHashMap::default();
+        for choice in &*choices {
+            let seconds = fastest.entry(batch_axes(choice)).or_insert(f64::INFINITY);
+            *seconds = seconds.min(choice.compute_seconds);
+        }
+        choices.retain(|choice| {
+            let seconds = choice.compute_seconds;
+            seconds <= MOST_SLOW * least + LITTLE_SECONDS || fastest.get(&batch_axes(choice)) == Some(&seconds)
+        });
     }
 
     /// Every axis cuts one of the factors, or none.
@@ -335,12 +357,6 @@ impl<'a, 'p> Scene<'a, 'p> {
         }
         seconds
     }
-}
-
-/// Drops the ways in which much is computed that others compute too.
-fn drop_slow(choices: &mut Vec<Choice>) {
-    let least = choices.iter().map(|choice| choice.compute_seconds).fold(f64::INFINITY, f64::min);
-    choices.retain(|choice| choice.compute_seconds <= MOST_SLOW * least + LITTLE_SECONDS);
 }
 
 /// Ways that take longer than this many times the fastest are left, unless they take little.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::label::Labelled;
 use super::search::Candidate;
 use super::space::{Sketched, Space};
+use super::time::Time;
 
 /// A frame is passed over unless it takes less than the best before it by this factor.
 const CLOSE: f64 = 0.98;
@@ -15,13 +16,15 @@ const MOST_TRIES: usize = 8;
 pub(super) const UNLIMITED: u64 = u64::MAX >> 8;
 
 /// The frames that take least, as far as the labelling knows: one with a single microbatch, which has no sums to keep,
-/// and one with as many as there can be, which are the smallest. Where the labelling is wrong about what microbatches
-/// keep for each other, it is so about one of them only.
+/// and one with as many as cut all that two cut, which are the smallest. Where the labelling is wrong about what
+/// microbatches keep for each other, it is so about one of them only.
 /// State lies on the host where it can.
 pub(super) fn least<'g>(space: &Space<'g>) -> Vec<Candidate<'g>> {
-    let mut times: Vec<usize> = space.counts.len().checked_sub(1).into_iter().flat_map(|last| [0, last]).collect();
-    times.dedup();
-    times.into_iter().filter_map(|time| least_at(space, time)).collect()
+    // Norms over groups of examples, for one, are not cut into less than a group.
+    let cuts = |time: usize| space.time(time).map_or(0, Time::cut_count);
+    let most = (1..space.counts.len()).rev().find(|&time| cuts(time) >= cuts(1));
+    let times = [Some(0), most].into_iter().flatten();
+    times.filter_map(|time| least_at(space, time)).collect()
 }
 
 /// The mesh that takes least with a number of microbatches.

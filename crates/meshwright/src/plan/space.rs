@@ -73,11 +73,17 @@ impl<'g> Space<'g> {
         self.ground
     }
 
+    /// How a number of microbatches cuts the step.
+    pub(super) fn time(&self, time: usize) -> Result<&Time, String> {
+        let found = self.times[time].get_or_init(|| Time::new(&self.ground.base, self.counts[time]));
+        found.as_ref().map_err(String::clone)
+    }
+
     /// A mesh with a number of microbatches, both ways to gather and reduce; none where it cannot be.
     pub(super) fn sketches(&self, mesh: usize, time: usize) -> &[Sketched<'g>] {
         let cell = self.cells[mesh * self.counts.len() + time].get_or_init(|| {
             let (mesh, count) = (self.meshes[mesh].clone(), self.counts[time]);
-            let time = self.times[time].get_or_init(|| Time::new(&self.ground.base, count)).clone()?;
+            let time = self.time(time)?.clone();
             let frame = Frame::new(mesh, count);
             let lazy = Sketch::in_time(self.ground, frame, time)?;
             let eager = (count > 1).then(|| lazy.made_eager());

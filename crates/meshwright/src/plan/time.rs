@@ -61,6 +61,11 @@ impl Time {
         self.slices.as_ref().map_or(1, |slices| u64::from(slices[value.index()]))
     }
 
+    /// How many ops run once for every microbatch.
+    pub(super) fn cut_count(&self) -> usize {
+        self.factors.iter().filter(|factors| **factors != 0).count()
+    }
+
     /// How often an op runs.
     pub(super) fn trips(&self, op: OpId) -> usize {
         if self.factors[op.index()] == 0 { 1 } else { self.microbatches }
@@ -77,9 +82,13 @@ impl Time {
     /// Whether what a trip has of a value can be brought from one place to another within the trip. Microbatches are
     /// cut from what a device has, so that devices have no trip in common once another axis cuts the same dimension.
     pub(super) fn may_move(&self, axes: &Axes, value: ValueId, from: Place, to: Place) -> bool {
-        let Some(dim) = self.tiles[value.index()] else { return true };
-        let is_there = |place: Place, axis: usize| place.spot(axis) == u32::from(dim) + 1;
-        (0..axes.len()).all(|axis| is_there(from, axis) == is_there(to, axis))
+        self.batch_axes(axes, value, from) == self.batch_axes(axes, value, to)
+    }
+
+    /// The axes that cut the dimension of a value that is cut into microbatches, a bit for each.
+    pub(super) fn batch_axes(&self, axes: &Axes, value: ValueId, place: Place) -> u32 {
+        let Some(dim) = self.tiles[value.index()] else { return 0 };
+        (0..axes.len()).filter(|&axis| place.spot(axis) == u32::from(dim) + 1).map(|axis| 1 << axis).sum()
     }
 
     /// The type of what one trip has of a value.

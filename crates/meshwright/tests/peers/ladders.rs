@@ -67,6 +67,12 @@ pub(crate) const RUNGS: &[Rung] = &[
 ];
 
 impl Rung {
+    /// Alpa accumulates gradients of microbatches, each of which has norms of its own; how many there were for
+    /// Wide-ResNet is not published. Groups of as many examples as this leave as many as plans need.
+    pub(crate) fn settings(&self) -> &'static [&'static str] {
+        if self.model.starts_with("wresnet") { &["norm_group=8"] } else { &[] }
+    }
+
     /// Nodes of AWS p3.16xlarge, whose eight devices share one adapter of 25 Gbit/s.
     pub(crate) fn cluster(&self) -> Result<Cluster, String> {
         let Rung { nodes, devices, .. } = self;

@@ -32,6 +32,9 @@ pub enum StageCount {
 /// percent off.
 const MOST_WORSE: f64 = 1.04;
 
+/// The same for one stage, of which formulas know less than the search for it finds.
+const MOST_WORSE_ALONE: f64 = 1.25;
+
 /// The fastest plan found that fits, in stages where these are faster.
 pub fn plan_stages(request: &Request<'_>, count: StageCount) -> Result<Plan, Refusal> {
     if count == StageCount::Exactly(1) || request.told.is_some() || request.mesh.is_some() {
@@ -82,7 +85,7 @@ fn any_count(searching: &Searching<'_, '_>, space: &Space<'_>) -> Result<Plan, R
     }
     let staged: Staged<'_> = searching.search(several, f64::INFINITY);
     match staged.into_plan() {
-        Some(staged) if one_seconds > staged.timeline.step_seconds * MOST_WORSE => Ok(staged),
+        Some(staged) if one_seconds > staged.timeline.step_seconds * MOST_WORSE_ALONE => Ok(staged),
         Some(staged) => Ok(match one_stage(request, space, Otherwise::GiveUp) {
             Ok(one) => better(staged, one),
             Err(_) => staged,
