@@ -6,7 +6,7 @@
     state, loss = step(state, batch)  # the first call captures, plans and compiles
     print(step.plan)
 
-`meshwright.jax` runs steps of JAX, `meshwright.torch` plans steps of PyTorch; each is imported when it is first used, so
+`meshwright.jax` runs steps of JAX, `meshwright.torch` those of PyTorch; each is imported when it is first used, so
 that the rest works without it.
 """
 

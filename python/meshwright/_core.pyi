@@ -23,6 +23,8 @@ class Plan:
     @property
     def stablehlo(self) -> str:
         """The local program inside of a module of whole values, which XLA compiles and runs."""
+    def torch_source(self) -> str:
+        """The local program as Python source for PyTorch: `forward`, `backward` and `update`."""
     @property
     def cluster(self) -> str:
         """The name of the cluster that it was made for."""
@@ -147,6 +149,9 @@ class Pipeline:
         """The instructions of all stages in words."""
     def piece_stablehlo(self, piece: int) -> str:
         """What the devices of a stage run of a piece, inside of a module of whole values."""
+    def piece_torch(self, piece: int, arguments: list[str], results: list[str]) -> str:
+        """What the devices of a stage run of a piece as Python source for PyTorch, with the names of the arguments and
+        results of the step."""
 
 class Program:
     """A step as it is planned."""
@@ -167,6 +172,8 @@ class Program:
         """The program as StableHLO text."""
     def evaluate(self, arguments: list[bytes]) -> list[bytes]:
         """Its results by the reference interpreter, from its arguments, both as bytes."""
+    def torch_source(self) -> str:
+        """The program as Python source for PyTorch, in one function, `run`."""
     def profile(self, memory: str = "eager") -> tuple[str, str]:
         """What it costs on one device, as `meshwright profile` tells it: text and JSON."""
     def plan(

@@ -25,6 +25,8 @@ pub mod lower;
 
 pub mod pipeline;
 
+pub mod torch;
+
 pub mod simulate;
 
 pub mod validate;

@@ -13,6 +13,7 @@
 //! - `propagate`: how values lie and ops are cut under a layout
 //! - `rules`: the sharding rule of each op, and which operands may be partial
 //! - `state`: what the arguments are for and which results replace them
+//! - `torch`: the program as a source for PyTorch; as a step in three functions where it gives a loss
 //!
 //! A layout is made by comments at the beginning: `// mesh: data=2,model=4`, then any number of
 //! `// tile: data %0 = dim 1`, each of which is propagated before the next. Values have the numbers with
@@ -32,12 +33,13 @@ use meshwright::pipeline::pipeline;
 use meshwright::program::{Program, expand_attention, expand_batch_norm, expand_branches};
 use meshwright::shard::{Layout, Mesh, Sharding};
 use meshwright::tactics;
+use meshwright::torch::{piece_source, step_source};
 
 /// Makes of a text what is expected of it.
 type Show = fn(&str) -> Result<String, Failed>;
 
 /// The folders and what is done with their texts.
-const STAGES: [(&str, Show); 10] = [
+const STAGES: [(&str, Show); 11] = [
     ("errors", show_errors),
     ("expand", show_expanded),
     ("import", |text| Ok(program(text)?.to_string())),
@@ -48,6 +50,7 @@ const STAGES: [(&str, Show); 10] = [
     ("propagate", show_layout),
     ("rules", show_rules),
     ("state", show_state),
+    ("torch", show_torch),
 ];
 
 /// What the lines with the expected diagnostics start with.
@@ -138,6 +141,13 @@ fn results(program: &Program) -> Result<String, Failed> {
         writeln!(text, "failed: {}", failure.message)?;
     }
     Ok(text)
+}
+
+fn show_torch(source: &str) -> Result<String, Failed> {
+    let program = program(source)?;
+    let is_step = program.results.iter().any(|result| result.name == "loss");
+    let written = if is_step { step_source(&program) } else { piece_source(&program) };
+    Ok(written.unwrap_or_else(|refused| format!("error: {refused}\n")))
 }
 
 fn show_loops(source: &str) -> Result<String, Failed> {

@@ -22,7 +22,7 @@ use meshwright_report::table::size;
 use pyo3::prelude::*;
 
 use crate::error::refuse;
-use crate::plan::{WIDTH, limited, matrix_flops, write};
+use crate::plan::{UNWRITTEN, WIDTH, limited, matrix_flops, write};
 use crate::program::{Asked, Refused, read_tactics};
 
 /// The axis of the microbatches, where the user names none.
@@ -240,6 +240,23 @@ impl Pipeline {
             return Err(pyo3::exceptions::PyIndexError::new_err(format!("there is no piece {piece}")));
         }
         Ok(py.detach(|| self.pipeline.piece_stablehlo(piece, &self.held)))
+    }
+
+    /// What the devices of a stage run of a piece as Python source for PyTorch, with the names of the arguments and
+    /// results of the step.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists become ours")]
+    fn piece_torch(
+        &self,
+        py: Python<'_>,
+        piece: usize,
+        arguments: Vec<String>,
+        results: Vec<String>,
+    ) -> PyResult<String> {
+        if piece >= self.pipeline.pieces.len() {
+            return Err(pyo3::exceptions::PyIndexError::new_err(format!("there is no piece {piece}")));
+        }
+        let source = py.detach(|| self.pipeline.piece_torch(piece, &arguments, &results));
+        source.map_err(|message| refuse(&Problem::new(Code::Unplannable, message).hint(UNWRITTEN)))
     }
 
     /// What every stage does, in order.

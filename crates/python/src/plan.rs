@@ -12,6 +12,7 @@ use meshwright::plan::Plan as Found;
 use meshwright::profile::work;
 use meshwright::program::{Id, Op, Program, expand_attention};
 use meshwright::simulate::Prepared;
+use meshwright::torch::step_source;
 use meshwright_report::axes::Axes;
 use meshwright_report::page::applied_document;
 use meshwright_report::plan::{AppliedPlan, PlanFile, Report, Setting, plan_file, step};
@@ -24,6 +25,9 @@ use crate::program::Asked;
 
 /// How wide texts are.
 pub(crate) const WIDTH: usize = 80;
+
+/// What to do about an op that PyTorch has no words for.
+pub(crate) const UNWRITTEN: &str = "write the model without this op, or run the step on XLA";
 
 /// A plan: how every device runs a part of a step, and what that comes to.
 #[pyclass(frozen, module = "meshwright")]
@@ -137,6 +141,12 @@ impl Plan {
     #[getter]
     fn stablehlo(&self, py: Python<'_>) -> String {
         py.detach(|| stablehlo(&self.local))
+    }
+
+    /// The local program as Python source for PyTorch: `forward`, `backward` and `update`.
+    fn torch_source(&self, py: Python<'_>) -> PyResult<String> {
+        let source = py.detach(|| step_source(&self.local.program));
+        source.map_err(|message| refuse(&Problem::new(Code::Unplannable, message).hint(UNWRITTEN)))
     }
 
     /// Names and sizes of the axes of devices, in the order of device numbers.

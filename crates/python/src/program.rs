@@ -13,6 +13,7 @@ use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
 use meshwright::tactics::{Action, Auto, Tactic, check_tiles, parse as parse_tactics};
+use meshwright::torch::piece_source;
 use meshwright_cli::profile_report;
 use meshwright_report::diagnostics::Module;
 use meshwright_report::names::names;
@@ -22,7 +23,7 @@ use pyo3::prelude::*;
 
 use crate::error::{diagnosed, does_not_fit, refuse};
 use crate::pipeline::Pipeline;
-use crate::plan::{Plan, WIDTH, limited};
+use crate::plan::{Plan, UNWRITTEN, WIDTH, limited};
 use crate::work::interruptible;
 
 /// A step as it is planned.
@@ -134,6 +135,12 @@ impl Program {
         let program = Arc::clone(&self.program);
         let evaluated = interruptible(py, move || evaluated(&program, &arguments))?;
         evaluated.map_err(|message| refuse(&Problem::new(Code::Evaluation, message)))
+    }
+
+    /// The program as Python source for PyTorch, in one function, `run`.
+    fn torch_source(&self, py: Python<'_>) -> PyResult<String> {
+        let source = py.detach(|| piece_source(&self.program));
+        source.map_err(|message| refuse(&Problem::new(Code::Unplannable, message).hint(UNWRITTEN)))
     }
 
     /// The program as StableHLO text.

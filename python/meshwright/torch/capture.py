@@ -46,19 +46,21 @@ def capture(
     *,
     backward: bool = True,
     own_kernels: bool = False,
+    runs: bool = False,
 ) -> Captured:
     """Runs a training step on tensors without memory and records what PyTorch would compute.
 
     Without an optimizer, gradients are results of the program. A model whose output is no loss is recorded without a
     backward pass where `backward` is false. Attention is one op, unless `own_kernels` asks for what PyTorch itself has
-    kernels for on a CPU.
+    kernels for on a CPU. For a step that `runs`, gradients are results besides the update, and the learning rates are
+    arguments.
     """
     name = type(model).__name__
     recorder = Recorder(dict(RULES))
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     try:
         with _static_experts(model), functional(), fake, recorder:
-            Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels).record(backward)
+            Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs).record(backward)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise _core.Error(_data_dependent(name, error)) from error
     text = recorder.text(name)
@@ -83,7 +85,9 @@ class Step:
         recorder: Recorder,
         fake: FakeTensorMode,
         own_kernels: bool = False,
+        runs: bool = False,
     ) -> None:
+        self.runs = runs
         self.model, self.loss_fn, self.optimizer, self.recorder, self.fake = model, loss_fn, optimizer, recorder, fake
         self.own_kernels = own_kernels
         self.originals = dict(model.named_parameters())
@@ -119,10 +123,10 @@ class Step:
             gradients = self._gradients(loss)
         self.recorder.result("loss", _plain(loss.detach()))
         del loss
-        if self.optimizer is None:
+        if self.optimizer is None or self.runs:
             for path, gradient in gradients.items():
                 self.recorder.result(f"grads.{path}", _plain(gradient))
-        else:
+        if self.optimizer is not None:
             self._update(gradients)
             for path, parameter in self.parameters.items():
                 self._give_state(f"params.{path}", parameter)
@@ -173,6 +177,8 @@ class Step:
                 "hint: make the optimizer from `model.parameters()` of this very model"
             )
         shadow = self._shadow(paths, gradients)
+        for number, group in enumerate(shadow.param_groups if self.runs else []):
+            group["lr"] = self._argument(f"lr.{number}", torch.empty((), dtype=rate_dtype(group["params"])))
         state: dict[str, torch.Tensor] = {}
         with torch.no_grad(), _compiling(), TensorFactors():
             with apart(), self.fake:
@@ -215,6 +221,11 @@ class Step:
                 if path in gradients:
                     parameter.grad = gradients[path]
         return _copy_of(self.optimizer, {tensor: leaves[path] for tensor, path in paths.items()})
+
+
+def rate_dtype(parameters: Any) -> torch.dtype:
+    """The type of a learning rate that is an argument: as wide as what it changes."""
+    return torch.float64 if any(parameter.dtype == torch.float64 for parameter in parameters) else torch.float32
 
 
 def arguments_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -98,12 +98,29 @@ def plan(
     """
     program = capture(model, batch, loss_fn, optimizer).program
     described = _read(cluster) if isinstance(cluster, os.PathLike) or cluster.endswith(".toml") else cluster
+    return make_plan(program, described, memory=memory, mesh=mesh, tactics=tactics, microbatches=microbatches, engine=engine)
+
+
+def make_plan(
+    program: _core.Program,
+    cluster: str,
+    *,
+    memory: str | int | None,
+    mesh: str | Mapping[str, int] | None,
+    tactics: Path_ | Iterable[Tactic] | None,
+    microbatches: int | None,
+    engine: str,
+    stages: int | str | None = None,
+) -> _core.Plan | _core.Pipeline:
+    """A plan for a program, in the words of `plan`."""
     axes = ",".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
     told = _tactics(tactics)
     has_stages = told is not None and _core.stage_count(told) is not None
-    make = program.pipeline if has_stages else program.plan
     limit = f"{memory}B" if isinstance(memory, int) else memory
-    return make(described, memory=limit, mesh=axes, tactics=told, microbatches=microbatches, engine=engine)
+    asked = {"memory": limit, "mesh": axes, "tactics": told, "microbatches": microbatches, "engine": engine}
+    if has_stages:
+        return program.pipeline(cluster, **asked)
+    return program.plan(cluster, stages=None if stages is None else str(stages), **asked)
 
 
 def _tactics(tactics: Path_ | Iterable[Tactic] | None) -> str | None:

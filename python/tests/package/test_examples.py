@@ -19,7 +19,8 @@ SAYS = {
 
 
 def test_all_examples_are_here():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SAYS)
+    # Those of PyTorch run in an environment of their own, beside its tests.
+    assert {path.stem for path in EXAMPLES.glob("*.py") if not path.stem.startswith("torch_")} == set(SAYS)
 
 
 @pytest.mark.parametrize("name", SAYS)

@@ -20,20 +20,20 @@ def _tokens(vocabulary: int = 32, batch: int = 2, length: int = 8) -> torch.Tens
     return torch.randint(0, vocabulary, (batch, length))
 
 
-def gpt2() -> Case:
+def gpt2(batch: int = 2) -> Case:
     config = transformers.GPT2Config(
-        n_layer=2, n_embd=16, n_head=2, vocab_size=32, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+        n_layer=2, n_embd=16, n_head=4, vocab_size=32, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
     )
-    tokens = _tokens()
+    tokens = _tokens(batch=batch)
     return Case(transformers.GPT2LMHeadModel(config), {"input_ids": tokens, "labels": tokens})
 
 
-def bert() -> Case:
+def bert(batch: int = 2) -> Case:
     config = transformers.BertConfig(
-        num_hidden_layers=2, hidden_size=16, num_attention_heads=2, intermediate_size=32, vocab_size=32,
+        num_hidden_layers=2, hidden_size=16, num_attention_heads=4, intermediate_size=32, vocab_size=32,
         max_position_embeddings=16, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
     )  # fmt: skip
-    tokens, labels = _tokens(), _tokens()
+    tokens, labels = _tokens(batch=batch), _tokens(batch=batch)
     labels[0, :3] = -100
     mask = torch.ones_like(tokens)
     mask[1, -2:] = 0
@@ -42,50 +42,50 @@ def bert() -> Case:
     )
 
 
-def llama() -> Case:
+def llama(batch: int = 2) -> Case:
     config = transformers.LlamaConfig(
         num_hidden_layers=2, hidden_size=16, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32,
         vocab_size=32,
     )  # fmt: skip
-    tokens = _tokens()
+    tokens = _tokens(batch=batch)
     return Case(transformers.LlamaForCausalLM(config), {"input_ids": tokens, "labels": tokens})
 
 
-def mixtral() -> Case:
+def mixtral(batch: int = 2) -> Case:
     config = transformers.MixtralConfig(
         num_hidden_layers=2, hidden_size=16, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32,
         vocab_size=32, num_local_experts=4, output_router_logits=True,
     )  # fmt: skip
-    tokens = _tokens()
+    tokens = _tokens(batch=batch)
     return Case(transformers.MixtralForCausalLM(config), {"input_ids": tokens, "labels": tokens})
 
 
-def t5() -> Case:
+def t5(batch: int = 2) -> Case:
     config = transformers.T5Config(
         num_layers=2, d_model=16, d_kv=8, num_heads=2, d_ff=32, vocab_size=32, dropout_rate=0,
         decoder_start_token_id=0,
     )  # fmt: skip
-    return Case(transformers.T5ForConditionalGeneration(config), {"input_ids": _tokens(), "labels": _tokens()})
+    return Case(transformers.T5ForConditionalGeneration(config), {"input_ids": _tokens(batch=batch), "labels": _tokens(batch=batch)})
 
 
-def vit() -> Case:
+def vit(batch: int = 2) -> Case:
     config = transformers.ViTConfig(
         num_hidden_layers=2, hidden_size=16, num_attention_heads=2, intermediate_size=32, image_size=16, patch_size=4,
         hidden_dropout_prob=0, attention_probs_dropout_prob=0, num_labels=5,
     )  # fmt: skip
-    batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([1, 3])}
-    return Case(transformers.ViTForImageClassification(config), batch)
+    inputs = {"pixel_values": torch.randn(batch, 3, 16, 16), "labels": torch.arange(1, batch + 1) % 5}
+    return Case(transformers.ViTForImageClassification(config), inputs)
 
 
 def _classes(output: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.cross_entropy(output, torch.arange(output.shape[0]))
+    return torch.nn.functional.cross_entropy(output, torch.arange(output.shape[0]) % 5)
 
 
-def resnet50() -> Case:
+def resnet50(batch: int = 2) -> Case:
     # At its start, PyTorch's own gradients in f32 are off by up to a third from those in f64: where a norm is taken over
     # few places, roundings decide which of the activations are on.
     model = torchvision.models.resnet50(num_classes=5).double()
-    return Case(model, (torch.randn(2, 3, 32, 32).double(),), _classes)
+    return Case(model, (torch.randn(batch, 3, 32, 32).double(),), _classes)
 
 
 class Twice(torch.nn.Sequential):
@@ -121,9 +121,9 @@ class UNet(torch.nn.Module):
         return self.head(first)
 
 
-def unet() -> Case:
+def unet(batch: int = 2) -> Case:
     # Biases before norms have no gradient but roundings, which are there in f32.
-    return Case(UNet().double(), torch.randn(2, 3, 16, 16).double(), lambda output: output.square().mean())
+    return Case(UNet().double(), torch.randn(batch, 3, 16, 16).double(), lambda output: output.square().mean())
 
 
 MODELS = {make.__name__: make for make in (gpt2, bert, llama, mixtral, t5, vit, resnet50, unet)}

@@ -16,6 +16,7 @@ mod portable;
 mod print;
 mod schedule;
 mod stablehlo;
+mod torch;
 mod wire;
 mod write;
 

@@ -1,6 +1,6 @@
 //! Engines: what order, fusion and combining do to a program's time. One table. Times and shares of `fsdp`, `megatron`,
-//! `megatron-core` and `torchtitan` are fitted by `tools/fit.rs` to measured runs; those of `pytorch`, `xla` and
-//! `xla-cpu` are assumptions.
+//! `megatron-core` and `torchtitan` are fitted by `tools/fit.rs` to measured runs; those of `pytorch`, `pytorch-cpu`,
+//! `xla` and `xla-cpu` are assumptions.
 
 use crate::profile::MemoryModel;
 
@@ -118,6 +118,23 @@ pub const ENGINES: &[Engine] = &[
         ..PYTORCH
     },
     PYTORCH,
+    // Processes on one machine that talk through its memory: a collective is a meeting that everybody waits in, and nothing
+    // is combined or set aside.
+    Engine {
+        name: "pytorch-cpu",
+        dispatch_seconds: 5e-6,
+        collective_seconds: 2e-4,
+        step_seconds: 1e-4,
+        overlap: false,
+        overlap_gradients: false,
+        bucket_bytes: 0,
+        collective_share: 1.0,
+        contention: 0.0,
+        reserved_bytes: 0,
+        fragmentation: 0.0,
+        tf32: false,
+        ..PYTORCH
+    },
     Engine {
         name: "torchtitan",
         memory_model: MemoryModel::Compiled,

@@ -1,0 +1,37 @@
+//! Local programs as Python source that PyTorch runs: ordinary tensor ops, and collectives by name.
+//!
+//! The source is a stage like any other: it is text, it can be read and stopped at, and what it does is what the
+//! program says, op by op and in its order. Values are deleted after their last use, so that memory is what was planned.
+
+mod contract;
+mod parts;
+mod table;
+mod values;
+mod writer;
+
+use crate::program::Program;
+
+use parts::{Part, step_parts, whole};
+use writer::Writer;
+
+/// The source of a training step in three functions: `forward` gives the loss and the next buffers, `backward` the
+/// gradients, and `update` overwrites parameters and state. Results of the program are told apart by their names.
+///
+/// What PyTorch has no words for is an error that names the op and its place.
+pub fn step_source(program: &Program) -> Result<String, String> {
+    source(program, step_parts)
+}
+
+/// The source of a program as one function, `run`, which gives all results.
+pub fn piece_source(program: &Program) -> Result<String, String> {
+    source(program, whole)
+}
+
+fn source(program: &Program, cut: impl FnOnce(&Writer<'_>) -> Vec<Part>) -> Result<String, String> {
+    let mut writer = Writer::new(program);
+    let parts = cut(&writer);
+    for part in &parts {
+        writer.part(part)?;
+    }
+    Ok(writer.finish())
+}

@@ -1,0 +1,230 @@
+"""Plans on processes beside FSDP2 and tensor parallelism written by hand: losses, CPU time, bytes moved and memory.
+
+    python python/benches/torch_by_hand.py [--layers 4] [--width 256] [--steps 5]
+
+starts four processes of Gloo on this machine and prints a table. Every row trains the same GPT-2 with the same batch, one
+after the other in one run. CPU time is that of all processes; bytes are the whole values that collectives of a process are
+about; memory is the most that tensors take at a time in a process, from the events of PyTorch's allocator, with parameters and state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import meshwright as mw
+
+WORLD = 4
+# How often each is trained and timed; the best counts.
+REPEATS = 3
+
+
+class Block(torch.nn.Module):
+    """A layer of GPT-2 with matrices that tensor parallelism by hand can cut: three for attention."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_1, self.norm_2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.query, self.key, self.value = (torch.nn.Linear(width, width) for _ in range(3))
+        self.out, self.up, self.down = torch.nn.Linear(width, width), torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normal = self.norm_1(x)
+        split = [layer(normal) for layer in (self.query, self.key, self.value)]
+        width = x.shape[-1] // self.heads
+        query, key, value = (part.unflatten(-1, (-1, width)).transpose(1, 2) for part in split)
+        mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm_2(x))))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, layers: int, width: int, vocabulary: int, length: int) -> None:
+        super().__init__()
+        self.tokens, self.places = torch.nn.Embedding(vocabulary, width), torch.nn.Embedding(length, width)
+        self.blocks = torch.nn.ModuleList(Block(width, width // 32) for _ in range(layers))
+        self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def loss_of(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+
+
+class Bytes(TorchDispatchMode):
+    """Counts what goes into collectives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func.namespace in ("c10d", "_c10d_functional", "c10d_functional") and "wait" not in str(func):
+            # Collectives of c10d are given their results; all count by their larger side, which is the whole value.
+            tensors = [leaf for leaf in torch.utils._pytree.tree_leaves((args, made)) if torch.is_tensor(leaf)]
+            self.count += max((tensor.numel() * tensor.element_size() for tensor in tensors), default=0)
+        return made
+
+
+def fsdp2(model: Gpt, tokens: torch.Tensor) -> tuple[Callable[[], torch.Tensor], Any]:
+    mesh = init_device_mesh("cpu", (WORLD,))
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    own = tokens.chunk(WORLD)[dist.get_rank()]
+    return lambda: loss_of(model(own), own), torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+
+def tensor_parallel(model: Gpt, tokens: torch.Tensor) -> tuple[Callable[[], torch.Tensor], Any]:
+    mesh = init_device_mesh("cpu", (WORLD,))
+    for block in model.blocks:
+        rows = {name: ColwiseParallel() for name in ("query", "key", "value", "up")}
+        parallelize_module(block, mesh, rows | {name: RowwiseParallel() for name in ("out", "down")})
+        block.heads //= WORLD
+    for block in model.blocks:
+        block.forward = _local_forward(block)
+    return lambda: loss_of(model(tokens), tokens), torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+
+def _local_forward(block: Block) -> Callable[[torch.Tensor], torch.Tensor]:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        normal = block.norm_1(x)
+        split = [layer(normal) for layer in (block.query, block.key, block.value)]
+        width = split[0].shape[-1] // block.heads
+        query, key, value = (part.unflatten(-1, (-1, width)).transpose(1, 2) for part in split)
+        mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + block.out(mixed.transpose(1, 2).flatten(2))
+        return x + block.down(torch.nn.functional.gelu(block.up(block.norm_2(x))))
+
+    return forward
+
+
+def planned(**options: Any) -> Callable[..., tuple[Callable[[], torch.Tensor], Any]]:
+    def make(model: Gpt, tokens: torch.Tensor) -> tuple[Callable[[], torch.Tensor], Any]:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        made, own = mw.torch.parallelize(model, optimizer, tokens, loss_of, microbatches=1, **options)
+        return lambda: made(tokens), own
+
+    return make
+
+
+WAYS = {
+    "FSDP2 by hand": fsdp2,
+    "ZeRO-3 planned": planned(mesh={"data": WORLD}, tactics=[mw.data("data"), mw.zero3("data")]),
+    "tensor parallel by hand": tensor_parallel,
+    "Megatron planned": planned(mesh={"model": WORLD}, tactics=[mw.megatron("model")]),
+    "automatic": planned(),
+}
+
+
+def peak(work: Callable[[], Any]) -> int:
+    """The most that is allocated while something runs, above what there was before."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
+        work()
+    events = [event for event in told.profiler.kineto_results.events() if event.name() == "[memory]"]
+    now = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    return most
+
+
+def measured(make: Callable[..., Any], model: Gpt, tokens: torch.Tensor, steps: int) -> dict[str, Any]:
+    loss, optimizer = make(model, tokens)
+
+    def step() -> torch.Tensor:
+        made = loss()
+        made.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return made.detach()
+
+    losses = []
+    for _ in range(steps):
+        made = step()
+        made = made.full_tensor() if isinstance(made, DTensor) else made
+        if make is fsdp2:
+            made = made.clone()
+            dist.all_reduce(made, dist.ReduceOp.AVG if dist.get_backend() == "nccl" else dist.ReduceOp.SUM)
+            made = made if dist.get_backend() == "nccl" else made / WORLD
+        losses.append(float(made))
+    times = []
+    for _ in range(REPEATS):
+        dist.barrier()
+        started = time.process_time()
+        for _ in range(steps):
+            step()
+        times.append((time.process_time() - started) / steps)
+    with Bytes() as moved:
+        step()
+    held = {id(tensor): tensor for group in optimizer.param_groups for tensor in group["params"]}
+    held |= {id(value): value for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)}
+    resident = sum(_local(tensor).untyped_storage().nbytes() for tensor in held.values())
+    return {"losses": losses, "seconds": min(times), "moved": moved.count, "resident": resident, "peak": resident + peak(step)}
+
+
+def _local(tensor: Any) -> torch.Tensor:
+    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+
+
+def worker(options: argparse.Namespace, said: str) -> None:
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    rows = {}
+    for name, make in WAYS.items():
+        torch.manual_seed(0)
+        model = Gpt(options.layers, options.width, 512, options.length)
+        tokens = torch.randint(0, 512, (options.batch, options.length))
+        found = measured(make, model, tokens, options.steps)
+        every: list[Any] = [None] * WORLD
+        dist.all_gather_object(every, found)
+        rows[name] = {**found, "seconds": sum(each["seconds"] for each in every), "peak": max(each["peak"] for each in every)}
+        if dist.get_rank() == 0:
+            Path(said).write_text(json.dumps(rows))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, value in {"layers": 4, "width": 256, "length": 128, "batch": 8, "steps": 5}.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("said", nargs="?")
+    options = parser.parse_args()
+    if options.said is not None:
+        return worker(options, options.said)
+    sys.path.append(str(Path(__file__).parent.parent / "tests" / "torch"))
+    import processes
+
+    words = [word for name in ("layers", "width", "length", "batch", "steps") for word in (f"--{name}", str(getattr(options, name)))]
+    rows = processes.run(WORLD, str(Path(__file__)), *words, seconds=1800)
+    print(f"{'':26}{'loss':>10}{'CPU s/step':>12}{'MB moved':>10}{'MB held':>9}{'MB peak':>9}")
+    for name, row in rows.items():
+        amounts = [row[key] / 1e6 for key in ("moved", "resident", "peak")]
+        print(f"{name:26}{row['losses'][-1]:>10.5f}{row['seconds']:>12.3f}" + "".join(f"{amount:>{9 + (not place)}.2f}" for place, amount in enumerate(amounts)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Collectives as functions of tensors, between the devices of a group."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+_OPS = torch.ops._c10d_functional
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Devices that take part in a collective, this one among them."""
+
+    # Of the process group.
+    name: str
+    # Ranks in the order of their parts.
+    ranks: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def order(self) -> list[int] | None:
+        """Of every part the place of its rank in the process group, which has ranks in their own order."""
+        ordered = sorted(self.ranks)
+        return None if list(self.ranks) == ordered else [ordered.index(rank) for rank in self.ranks]
+
+
+def make_groups(partitions: Sequence[Sequence[Sequence[int]]], mesh: DeviceMesh) -> list[Group]:
+    """For every partition of the devices of a mesh into groups, that of this process; devices count from 0 on.
+
+    All processes come here together, also those that are not on the mesh. Groups that the mesh has are not made again.
+    """
+    ranks = mesh.mesh.reshape(-1).tolist()
+    known = _known_groups(mesh)
+    groups = []
+    for partition in partitions:
+        members = [tuple(ranks[device] for device in devices) for devices in partition]
+        key = frozenset(tuple(sorted(group)) for group in members)
+        if key not in known:
+            made = {group: dist.new_group(list(group)) for group in sorted(key)}
+            known[key] = next((group for ranks, group in made.items() if dist.get_rank() in ranks), None)
+        own = next((group for group in members if dist.get_rank() in group), None)
+        if own is not None:
+            groups.append(Group(known[key].group_name, own))
+    return groups
+
+
+def _known_groups(mesh: DeviceMesh) -> dict[frozenset[tuple[int, ...]], Any]:
+    """Partitions for which every process has a group already, the same in all processes."""
+    known: dict[frozenset[tuple[int, ...]], Any] = {frozenset({tuple(range(dist.get_world_size()))}): dist.group.WORLD}
+    is_here = dist.get_rank() in mesh.mesh.reshape(-1).tolist()
+    for dim in range(mesh.mesh.ndim):
+        rows = mesh.mesh.movedim(dim, -1).reshape(-1, mesh.mesh.shape[dim]).tolist()
+        known.setdefault(frozenset(map(tuple, rows)), mesh.get_group(dim) if is_here else None)
+    return known
+
+
+def all_gather(value: torch.Tensor, dim: int, group: Group) -> torch.Tensor:
+    """The parts of all devices one behind the other."""
+    made = _wait(_OPS.all_gather_into_tensor(value.contiguous(), group.size, group.name))
+    if dim == 0 and group.order is None:
+        return made
+    parts = made.chunk(group.size)
+    if group.order is not None:
+        parts = [parts[place] for place in group.order]
+    return torch.cat(parts, dim)
+
+
+def all_reduce(value: torch.Tensor, kind: str, group: Group) -> torch.Tensor:
+    if value.dtype == torch.bool:
+        return all_reduce(value.to(torch.uint8), _OF_BOOLS[kind], group).to(torch.bool)
+    return _wait(_OPS.all_reduce(value.contiguous(), kind, group.name))
+
+
+def reduce_scatter(value: torch.Tensor, kind: str, dim: int, group: Group) -> torch.Tensor:
+    """The part of this device of what all devices make together."""
+    if value.dtype == torch.bool:
+        return reduce_scatter(value.to(torch.uint8), _OF_BOOLS[kind], dim, group).to(torch.bool)
+    if dim or group.order is not None:
+        parts = list(value.chunk(group.size, dim))
+        if group.order is not None:
+            parts = [part for _, part in sorted(zip(group.order, parts), key=lambda row: row[0])]
+        value = torch.cat(parts)
+    return _wait(_OPS.reduce_scatter_tensor(value.contiguous(), kind, group.size, group.name))
+
+
+def all_to_all(value: torch.Tensor, split: int, concat: int, group: Group) -> torch.Tensor:
+    """Parts along one dimension go to all devices, and what comes from these lies along another."""
+    parts = list(value.chunk(group.size, split))
+    if group.order is not None:
+        parts = [part for _, part in sorted(zip(group.order, parts), key=lambda row: row[0])]
+    sizes = [1] * group.size
+    made = list(_wait(_OPS.all_to_all_single(torch.stack(parts), sizes, sizes, group.name)).unbind())
+    if group.order is not None:
+        made = [made[place] for place in group.order]
+    return torch.cat(made, concat)
+
+
+def broadcast(value: torch.Tensor, group: Group) -> torch.Tensor:
+    """What the first device has."""
+    return _wait(_OPS.broadcast(value.contiguous(), group.ranks[0], group.name))
+
+
+def permute(value: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """What another device sends; zeros where none does."""
+    rank = dist.get_rank()
+    source = next((source for source, target in pairs if target == rank), None)
+    target = next((target for source, target in pairs if source == rank), None)
+    value = value.contiguous()
+    if source == rank:
+        return value
+    made = torch.zeros_like(value)
+    ops = [dist.P2POp(dist.isend, value, target)] if target is not None else []
+    ops += [dist.P2POp(dist.irecv, made, source)] if source is not None else []
+    for work in dist.batch_isend_irecv(ops) if ops else []:
+        work.wait()
+    return made
+
+
+# What booleans are combined by, as numbers.
+_OF_BOOLS = {"any": "max", "all": "min", "sum": "max", "max": "max", "min": "min"}
+
+
+def _wait(value: torch.Tensor) -> torch.Tensor:
+    return _OPS.wait_tensor(value)

@@ -1,0 +1,204 @@
+"""A model whose passes run the local program of a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from meshwright import _core
+from meshwright.torch.capture import _flattened
+from meshwright.torch.place import cut_of, local, part_of, to_dtensor
+from meshwright.torch.processes import failures
+from meshwright.torch.step import WholeStep
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """A part of a batch as it was captured: a tensor by shape and type, else the value itself."""
+
+    path: str
+    shape: tuple[int, ...] | None
+    dtype: torch.dtype | None
+    value: Any
+
+    @staticmethod
+    def of(path: str, leaf: Any) -> Leaf:
+        if torch.is_tensor(leaf):
+            return Leaf(path, tuple(leaf.shape), leaf.dtype, None)
+        return Leaf(path, None, None, leaf)
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.value!r}"
+        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
+
+
+class ParallelModel(torch.nn.Module):
+    """The model of a plan. It is called with a whole batch, the same in every process, and gives the loss of all of it.
+
+    Its parameters have the names of the model that it was made of, and are DTensors that lie as the plan says. Modules
+    inside hold parameters and buffers, and cannot be called.
+    """
+
+    def __init__(self, step: WholeStep, leaves: Sequence[Leaf], constants: Mapping[str, torch.Tensor], plan: Any) -> None:
+        super().__init__()
+        # Neither modules nor parameters, which assignment would look for. Autograd comes to the backward pass through
+        # something that needs a gradient.
+        anchor = torch.zeros((), requires_grad=True)
+        self.__dict__.update(_step=step, _leaves=leaves, _constants=dict(constants), _kept=None, _anchor=anchor, plan=plan)
+
+    @property
+    def source(self) -> str:
+        """What this process runs, as text."""
+        return self._step.text
+
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        batch = kwargs if kwargs else args[0] if len(args) == 1 else args
+        try:
+            leaves, error = self._checked(batch), None
+        except _core.Error as caught:
+            leaves, error = {}, caught
+        self._step.control.agree(error)
+        if not torch.is_grad_enabled():
+            return self._forward(leaves)[0]
+        return _Passes.apply(self._anchor, self, leaves)
+
+    def _checked(self, batch: Any) -> dict[str, torch.Tensor]:
+        """The tensors of a batch by name. All has to be as it was when the step was captured."""
+        paths, leaves, _ = _flattened(batch)
+        found = {path: Leaf.of(path, leaf) for path, leaf in zip(paths, leaves)}
+        for expected in self._leaves:
+            given = found.pop(expected.path, None)
+            if given != expected:
+                had = "nothing" if given is None else f"`{given}`"
+                raise _core.Error(
+                    f"`{expected.path}` was `{expected}` when the step was planned, and is {had} now\n\n"
+                    "hint: give batches of one shape and type, or call `parallelize` again for others"
+                )
+        if found:
+            raise _core.Error(f"the batch has `{next(iter(found))}`, which it had not when the step was planned")
+        return {path: leaf for path, leaf in zip(paths, leaves) if torch.is_tensor(leaf)}
+
+    def parts(self) -> dict[str, torch.Tensor]:
+        """What this process holds of parameters and buffers, by name."""
+        held = {f"params.{path}": local(parameter.detach()) for path, parameter in self.named_parameters()}
+        return held | {f"buffers.{path}": local(buffer) for path, buffer in self.named_buffers()}
+
+    def _inputs(self, leaves: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The parts of this process of a batch, and of what the model holds besides."""
+        step, made = self._step, {}
+        for name, tensor in [*leaves.items(), *self._constants.items()]:
+            if name in step.arguments:
+                part = local(tensor) if isinstance(tensor, DTensor) else step.part(name, tensor)
+                made[name] = part.detach().to(step.device)
+        return made
+
+    def _forward(self, leaves: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
+        with torch.no_grad(), failures():
+            held = self.parts()
+            results, left = self._step.forward(held | self._inputs(leaves))
+            for name, value in results.items():
+                if name.startswith("buffers.") and value is not held[name]:
+                    held[name].copy_(value)
+        return results["loss"], left
+
+    def _backward(self, left: Any, factor: torch.Tensor) -> None:
+        """Gives parameters their gradients, or adds to those that they have."""
+        step = self._step
+        with torch.no_grad(), failures():
+            gradients, self.__dict__["_kept"] = step.backward(left)
+            parameters = dict(self.named_parameters())
+            is_scaled = factor.device.type != "cpu" or float(factor) != 1.0
+            seen: set[int] = set()
+            for name in list(gradients):
+                gradient = _own(gradients.pop(name), factor if is_scaled else None, seen)
+                parameter = parameters[name.removeprefix("grads.")]
+                if parameter.grad is None:
+                    parameter.grad = to_dtensor(gradient, step.mesh, step.results[name].cut, parameter.shape)
+                else:
+                    local(parameter.grad).add_(gradient)
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Takes parameters and buffers over, whole or as they lie under another plan. Of whole ones only the part of
+        this process is read, so that a file that is mapped into memory is never read as a whole."""
+        own = self.state_dict(keep_vars=True)
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        wrong = [name for name in own if name in state_dict and state_dict[name].shape != own[name].shape]
+        if wrong:
+            name = wrong[0]
+            shapes = f"{tuple(state_dict[name].shape)}, and the model's {tuple(own[name].shape)}"
+            raise _core.Error(f"the shape of `{name}` is {shapes}")
+        if strict and (missing or unexpected):
+            told = [f"lacks `{missing[0]}`"] if missing else []
+            told += [f"has `{unexpected[0]}`, which the model has not"] if unexpected else []
+            raise _core.Error(f"the state {' and '.join(told)}\n\nhint: `strict=False` leaves out what is not in both")
+        for name, tensor in own.items():
+            if name in state_dict:
+                take_over(tensor, state_dict[name], self._step)
+        return torch.nn.modules.module._IncompatibleKeys(missing, unexpected)
+
+
+def take_over(tensor: Any, given: Any, step: WholeStep) -> None:
+    """Overwrites the part of a tensor here with that of another, which may lie otherwise or be whole."""
+    if isinstance(given, DTensor):
+        local(tensor).copy_(local(given.redistribute(tensor.device_mesh, tensor.placements)))
+    else:
+        local(tensor).copy_(part_of(torch.as_tensor(given), step.mesh, cut_of(tensor)))
+
+
+def _own(gradient: torch.Tensor, factor: torch.Tensor | None, seen: set[int]) -> torch.Tensor:
+    """A gradient in memory of its own, since users change gradients in place."""
+    storage = gradient.untyped_storage().data_ptr()
+    is_shared = storage in seen or any(size > 1 and not step for size, step in zip(gradient.shape, gradient.stride()))
+    seen.add(storage)
+    if factor is not None:
+        return gradient * factor.to(gradient.dtype)
+    return gradient.clone() if is_shared else gradient
+
+
+class _Passes(torch.autograd.Function):
+    """The forward and backward pass of a model to autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, model: ParallelModel, leaves: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        loss, ctx.left = model._forward(leaves)
+        ctx.model = model
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: Any, factor: torch.Tensor) -> Any:
+        if ctx.left is None:
+            raise _core.Error("the backward pass of this loss has run already\n\nhint: run the model again")
+        left, ctx.left = ctx.left, None
+        ctx.model._backward(left, factor)
+        return None, None, None
+
+
+def hold(model: ParallelModel, like: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Gives a model the parameters and buffers of another by their names, as they are given."""
+    made: dict[int, torch.nn.Parameter] = {}
+    for path, original in like.named_parameters(remove_duplicate=False):
+        if f"params.{path}" not in tensors and id(original) not in made:
+            continue
+        if id(original) not in made:
+            made[id(original)] = torch.nn.Parameter(tensors[f"params.{path}"], requires_grad=original.requires_grad)
+        _holder(model, path).register_parameter(path.rpartition(".")[2], made[id(original)])
+    for path, _ in like.named_buffers(remove_duplicate=False):
+        owner, _, name = path.rpartition(".")
+        is_kept = name not in like.get_submodule(owner)._non_persistent_buffers_set
+        if f"buffers.{path}" in tensors:
+            _holder(model, path).register_buffer(name, tensors[f"buffers.{path}"], persistent=is_kept)
+
+
+def _holder(model: torch.nn.Module, path: str) -> torch.nn.Module:
+    for name in path.split(".")[:-1]:
+        if name not in model._modules:
+            model.add_module(name, torch.nn.Module())
+        model = model._modules[name]
+    return model

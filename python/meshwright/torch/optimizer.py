@@ -1,0 +1,174 @@
+"""An optimizer whose step is the update of a plan."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from meshwright import _core
+from meshwright.torch.capture import rate_dtype
+from meshwright.torch.module import ParallelModel, take_over
+from meshwright.torch.place import local, part_of, part_shape, placements, to_dtensor
+from meshwright.torch.processes import failures
+
+# What a group may say that the update does not follow from.
+_FREE = {"params", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable", "max_lr", "min_lr", "param_names"}
+
+
+class ParallelOptimizer(torch.optim.Optimizer):
+    """The optimizer of a plan: groups of parameters, state and learning rates are those of the one it was made of, which
+    need not be here any more. State lies as the plan says."""
+
+    def __init__(self, model: ParallelModel, like: torch.optim.Optimizer, paths: Mapping[torch.Tensor, str]) -> None:
+        parameters = dict(model.named_parameters())
+        groups = []
+        for group in like.param_groups:
+            own = {key: copy.copy(value) for key, value in group.items() if key != "params"}
+            # In stages, processes hold some of the parameters.
+            held = [parameters[path] for path in map(paths.get, group["params"]) if path in parameters]
+            groups.append({**own, "params": held})
+        super().__init__(groups, dict(like.defaults))
+        self.model, self.kind = model, type(like).__name__
+        self.fixed = [_fixed(group) for group in self.param_groups]
+        self.rates = [torch.empty((), dtype=rate_dtype(group["params"]), device=model._step.device) for group in groups]
+        self._fill(like, {path: parameter for parameter, path in paths.items()}, parameters)
+
+    def _fill(
+        self, like: torch.optim.Optimizer, originals: Mapping[str, Any], parameters: Mapping[str, torch.Tensor]
+    ) -> None:
+        """State as the optimizer has it, or would have it before its first step."""
+        step, initial = self.model._step, _initial(like)
+        for name, stored in step.arguments.items():
+            if not name.startswith("opt."):
+                continue
+            _, key, path = name.split(".", 2)
+            known, parameter = like.state.get(originals[path], {}).get(key), parameters[path]
+            if torch.is_tensor(known) and known.device.type != "meta":
+                part = part_of(known, step.mesh, stored.cut).to(step.device).clone()
+            else:
+                dtype = known.dtype if torch.is_tensor(known) else _state_dtype(key, parameter)
+                number = initial(originals[path], key)
+                part = torch.full(part_shape(stored.shape, step.mesh, stored.cut), number, dtype=dtype, device=step.device)
+            self.state[parameter][key] = to_dtensor(part, step.mesh, stored.cut, stored.shape)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._check()
+        gradients = self._gradients()
+        if gradients is None:
+            return loss
+        model = self.model
+        given = model.parts()
+        for path, parameter in model.named_parameters():
+            given |= {f"opt.{key}.{path}": local(value) for key, value in self.state.get(parameter, {}).items()}
+        for number, (group, rate) in enumerate(zip(self.param_groups, self.rates)):
+            given[f"lr.{number}"] = rate.fill_(group["lr"])
+        with failures():
+            model._step.update(given, gradients, model._kept)
+        return loss
+
+    def _gradients(self) -> dict[str, torch.Tensor] | None:
+        """The parts of this process, where they were left or as users changed them."""
+        step, parameters = self.model._step, dict(self.model.named_parameters())
+        found, missing = {}, []
+        for name, stored in step.results.items():
+            if not name.startswith("grads."):
+                continue
+            gradient = parameters[name.removeprefix("grads.")].grad
+            if gradient is None:
+                missing.append(name.removeprefix("grads."))
+                continue
+            wanted = placements(step.mesh, stored.cut)
+            if isinstance(gradient, DTensor) and gradient.placements != wanted:
+                gradient = gradient.redistribute(placements=wanted)
+            found[name] = local(gradient)
+        if missing and found:
+            raise _core.Error(
+                f"`{missing[0]}` has no gradient, and {len(found)} other parameters have\n\n"
+                "hint: an update is of all parameters at once; to leave some as they are, freeze them before `parallelize`"
+            )
+        return None if missing else found
+
+    def _check(self) -> None:
+        """Only learning rates may change from step to step."""
+        for number, (group, fixed) in enumerate(zip(self.param_groups, self.fixed)):
+            for key, value in fixed.items():
+                if group.get(key) != value:
+                    raise _core.Error(
+                        f"`{key}` of group {number} was {value!r} when the step was planned, and is {group.get(key)!r} now\n\n"
+                        "hint: learning rates may change from step to step; for other numbers, call `parallelize` again"
+                    )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if hasattr(self, "fixed"):
+            raise _core.Error("groups of parameters are fixed once a step is planned\n\nhint: call `parallelize` again")
+        super().add_param_group(param_group)
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over state that may lie otherwise, such as that of another plan, into where it lies here."""
+        numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
+        own = [parameter for group in self.param_groups for parameter in group["params"]]
+        if len(numbers) != len(own):
+            raise _core.Error(f"the state is of {len(numbers)} parameters, and there are {len(own)}")
+        for number, parameter in zip(numbers, own):
+            for key, value in state_dict["state"].get(number, {}).items():
+                mine = self.state[parameter].get(key)
+                if not torch.is_tensor(mine):
+                    self.state[parameter][key] = copy.copy(value)
+                else:
+                    take_over(mine, torch.as_tensor(value), self.model._step)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"]):
+            group.update({key: value for key, value in saved.items() if key != "params"})
+
+
+def _fixed(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in group.items() if key not in _FREE}
+
+
+def _state_dtype(key: str, parameter: torch.Tensor) -> torch.dtype:
+    return torch.float32 if key in ("step", "mu_product") else parameter.dtype
+
+
+def _initial(like: torch.optim.Optimizer) -> Callable[[torch.Tensor, str], float]:
+    """What numbers of state are before the first step: PyTorch's optimizers make state of a single element here."""
+    found: dict[tuple[int, str], float] = {}
+    groups = {parameter: number for number, group in enumerate(like.param_groups) for parameter in group["params"]}
+
+    def initial(parameter: torch.Tensor, key: str) -> float:
+        number = groups[parameter]
+        if (number, key) not in found:
+            found.update({(number, name): value for name, value in _first_state(like, number).items()})
+        if (number, key) in found:
+            return found[number, key]
+        if key == "momentum_buffer" and like.param_groups[number].get("dampening"):
+            raise _core.Error(
+                "the first step with dampening is not like the others\n\nhint: set `dampening` to 0"
+            )
+        return 0.0
+
+    return initial
+
+
+def _first_state(like: torch.optim.Optimizer, number: int) -> dict[str, float]:
+    stand_in = torch.zeros(1, requires_grad=True)
+    stand_in.grad = torch.zeros(1)
+    made = copy.copy(like)
+    made.state = type(like.state)(dict) if hasattr(like.state, "default_factory") else {}
+    group = {**like.param_groups[number], "params": [stand_in], "foreach": False, "fused": False}
+    made.param_groups = [group]
+    begin = getattr(made, "_init_group", None)
+    if begin is None:
+        return {}
+    lists = [[] for _ in list(inspect.signature(begin).parameters)[1:]]
+    begin(group, *lists)
+    return {key: float(value.reshape(-1)[0]) for key, value in made.state[stand_in].items() if torch.is_tensor(value) and value.numel()}

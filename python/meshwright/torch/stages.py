@@ -1,0 +1,235 @@
+"""A step of a plan in stages, as one process runs it: a list of instructions on the mesh of its stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from meshwright import _core
+from meshwright.torch.collectives import make_groups
+from meshwright.torch.place import device_mesh, part_of
+from meshwright.torch.processes import Control
+from meshwright.torch.record import DTYPES
+from meshwright.torch.source import Source
+from meshwright.torch.step import Parts, Stored
+
+# A buffer, for the microbatch where there is one for each.
+Slot = tuple[int, "int | None"]
+Memory = dict[Slot, Any]
+
+_OF_NAMES = {name: dtype for dtype, name in DTYPES.items()}
+
+
+class StagedStep:
+    """Processes of a stage run its pieces in the order of its list, and send on what other stages wait for.
+
+    The forward pass runs all of the list but for updates, gradients with it; the backward pass only gives these out.
+    """
+
+    def __init__(
+        self, pipeline: _core.Pipeline, control: Control, device: torch.device, arguments: Sequence[tuple[str, str]],
+        results: Sequence[tuple[str, str]],
+    ) -> None:  # fmt: skip
+        self.pipeline, self.control, self.device = pipeline, control, device
+        axes = pipeline.mesh or [("device", 1)]
+        self.per_stage = math.prod(size for _, size in axes)
+        self.stage = control.rank // self.per_stage
+        self.meshes = [device_mesh(device, axes, stage * self.per_stage) for stage in range(pipeline.stage_count)]
+        self.mesh = self.meshes[self.stage]
+        self.argument_names, self.result_names = [name for name, _ in arguments], [name for name, _ in results]
+        self.buffers = pipeline.buffers
+        # What this stage holds of arguments and results: their buffers.
+        self.given = self._here(self.argument_names, pipeline.arguments)
+        self.made = self._here(self.result_names, pipeline.results)
+        self.arguments = {name: self._stored(buffer) for name, buffer in self.given.items()}
+        self.results = {name: self._stored(buffer) for name, buffer in self.made.items()}
+        self.sources = self._sources()
+
+    def _here(self, names: Sequence[str], copies: Sequence[Sequence[int]]) -> dict[str, int]:
+        rows = zip(names, copies)
+        return {name: buffer for name, buffers in rows for buffer in buffers if self.buffers[buffer][0] == self.stage}
+
+    def _stored(self, buffer: int) -> Stored:
+        _, is_each, dim, _, shape, cut = self.buffers[buffer]
+        whole = list(shape)
+        if is_each and dim is not None:
+            whole[dim] *= self.pipeline.microbatches
+        return Stored(tuple(whole), cut)
+
+    def _sources(self) -> dict[int, Source]:
+        """Pieces of all stages, since processes make the groups of all of them together. Pieces alike are one."""
+        made: dict[str, Source] = {}
+        own_rank = self.control.rank % self.per_stage
+        found = {}
+        for piece in range(len(self.pipeline.pieces)):
+            text = self.pipeline.piece_torch(piece, self.argument_names, self.result_names)
+            if text not in made:
+                made[text] = Source(text, own_rank, self.device)
+            found[piece] = made[text]
+        return found
+
+    @property
+    def text(self) -> str:
+        own = {piece for kind, piece, *_ in self.pipeline.instructions[self.stage] if kind == "run"}
+        texts = [f"# {self.pipeline.pieces[piece][0]}\n{self.sources[piece].text}" for piece in sorted(own)]
+        return "\n\n".join([*texts, ""])
+
+    def meet(self) -> None:
+        partitions = []
+        for source in self.sources.values():
+            partitions += [partition for partition in source.partitions if partition not in partitions]
+        groups = []
+        for stage, mesh in enumerate(self.meshes):
+            made = make_groups(partitions, mesh)
+            if stage == self.stage:
+                groups = made
+        for source in self.sources.values():
+            source.meet([groups[partitions.index(partition)] for partition in source.partitions])
+
+    def compile(self) -> None:
+        for source in self.sources.values():
+            source.compile()
+
+    def part(self, name: str, whole: torch.Tensor) -> torch.Tensor:
+        """The part of this process of an input, of all microbatches."""
+        return part_of(whole, self.mesh, self.arguments[name].cut)
+
+    # Passes.
+
+    def forward(self, given: Parts) -> tuple[dict[str, torch.Tensor], Any]:
+        memory = self._filled(given)
+        pending: list[tuple[Any, torch.Tensor]] = []
+        updates: list[tuple[int, list[Any], list[Any]]] = []
+        for kind, first, second, microbatch in self.pipeline.instructions[self.stage]:
+            if kind == "run":
+                self._run(memory, first, microbatch, updates)
+            elif kind == "send":
+                self._send(memory, first, second, microbatch, pending)
+            elif kind == "receive":
+                self._receive(memory, first, microbatch)
+            elif kind == "accumulate":
+                self._accumulate(memory, first, second, microbatch)
+            else:
+                memory.pop(self._slot(first, microbatch), None)
+        for work, _ in pending:
+            work.wait()
+        results = {name: self._whole(memory, buffer) for name, buffer in self.made.items() if self._is_there(memory, buffer)}
+        results["loss"] = self._everywhere("loss", results.get("loss"))
+        early = {name: value for name, value in results.items() if not name.startswith("grads.")}
+        return early, ({name: value for name, value in results.items() if name.startswith("grads.")}, updates)
+
+    def backward(self, left: Any) -> tuple[dict[str, torch.Tensor], Any]:
+        return left
+
+    def update(self, given: Parts, gradients: Parts, kept: Any) -> None:
+        for piece, _, saved in kept:
+            _, _, reads, writes = self.pipeline.pieces[piece]
+            source = self.sources[piece]
+            values = {self.given[name]: value for name, value in given.items() if name in self.given}
+            names = {buffer: name for name, buffer in self.made.items()}
+            finished = [gradients.get(names.get(writes[number], "")) for number in source.gives("backward")]
+            arguments = [values.get(buffer) for buffer in reads]
+            taken = [own if own is not None else old for own, old in zip(finished, saved[: len(finished)])]
+            source.function("update")(arguments, [*taken, *saved[len(finished) :]])
+
+    # Instructions.
+
+    def _slot(self, buffer: int, microbatch: int | None) -> Slot:
+        return buffer, microbatch if self.buffers[buffer][1] else None
+
+    def _filled(self, given: Parts) -> Memory:
+        memory: Memory = {}
+        for name, buffer in self.given.items():
+            if name not in given:
+                continue
+            _, is_each, dim, *_ = self.buffers[buffer]
+            if not is_each:
+                memory[buffer, None] = given[name]
+                continue
+            # Parts of devices are cut into microbatches, as they are where a piece does that by itself.
+            count = self.pipeline.microbatches
+            parts = [given[name]] * count if dim is None else given[name].chunk(count, dim)
+            memory.update({(buffer, microbatch): part for microbatch, part in enumerate(parts)})
+        for buffer in self.pipeline.numbers:
+            for microbatch in range(self.pipeline.microbatches):
+                memory[self._slot(buffer, microbatch)] = microbatch
+        return memory
+
+    def _run(self, memory: Memory, piece: int, microbatch: int | None, updates: list[Any]) -> None:
+        _, _, reads, writes = self.pipeline.pieces[piece]
+        source = self.sources[piece]
+        values = [memory.get(self._slot(buffer, microbatch)) for buffer in reads]
+        values = [self._number(buffer, value) for buffer, value in zip(reads, values)]
+        if "RUN" in source.names:
+            made = dict(zip(writes, source.function("run")(values)))
+        else:
+            first, saved = source.function("forward")(values)
+            second, kept = source.function("backward")(values, saved)
+            made = dict(zip([writes[number] for number in source.gives("forward")], first))
+            made |= dict(zip([writes[number] for number in source.gives("backward")], second))
+            updates.append((piece, values, [*second, *kept]))
+        memory.update({self._slot(buffer, microbatch): value for buffer, value in made.items()})
+
+    def _number(self, buffer: int, value: Any) -> Any:
+        return torch.tensor(value, dtype=torch.int32) if isinstance(value, int) else value
+
+    def _peer(self, buffer: int) -> int:
+        """The process of another stage that has the same part."""
+        return self.buffers[buffer][0] * self.per_stage + self.control.rank % self.per_stage
+
+    def _tag(self, buffer: int, microbatch: int | None) -> int:
+        return buffer * (self.pipeline.microbatches + 1) + (0 if microbatch is None else microbatch + 1)
+
+    def _send(self, memory: Memory, own: int, into: int, microbatch: int | None, pending: list[Any]) -> None:
+        value = memory[self._slot(own, microbatch)].contiguous()
+        pending.append((dist.isend(value, self._peer(into), tag=self._tag(into, self._slot(into, microbatch)[1])), value))
+        pending[:] = [row for row in pending if not row[0].is_completed()]
+
+    def _receive(self, memory: Memory, buffer: int, microbatch: int | None) -> None:
+        source = self._senders[buffer]
+        _, _, _, dtype, shape, cut = self.buffers[buffer]
+        sizes = dict(self.pipeline.mesh)
+        local_shape = [size // math.prod(sizes[axis] for axis in axes) for size, axes in zip(shape, cut)]
+        value = torch.empty(local_shape, dtype=_OF_NAMES[dtype], device=self.device)
+        dist.recv(value, self._peer(source), tag=self._tag(buffer, self._slot(buffer, microbatch)[1]))
+        memory[self._slot(buffer, microbatch)] = value
+
+    @property
+    def _senders(self) -> Mapping[int, int]:
+        """Of every buffer that is sent to, the buffer that it comes from."""
+        if "_found" not in self.__dict__:
+            rows = [row for rows in self.pipeline.instructions for row in rows if row[0] == "send"]
+            self.__dict__["_found"] = {second: first for _, first, second, _ in rows}
+        return self.__dict__["_found"]
+
+    def _accumulate(self, memory: Memory, part: int, total: int, microbatch: int | None) -> None:
+        value, into = memory[self._slot(part, microbatch)], (total, None)
+        if into in memory:
+            memory[into] = memory[into].add_(value)
+        else:
+            # Parts are deleted by themselves, and may be seen elsewhere until then.
+            memory[into] = value.clone()
+
+    def _is_there(self, memory: Memory, buffer: int) -> bool:
+        return (buffer, None) in memory or (buffer, 0) in memory
+
+    def _whole(self, memory: Memory, buffer: int) -> torch.Tensor:
+        """A result, of all microbatches where there is one for each."""
+        if (buffer, None) in memory:
+            return memory[buffer, None]
+        _, _, dim, *_ = self.buffers[buffer]
+        parts = [memory[buffer, microbatch] for microbatch in range(self.pipeline.microbatches)]
+        return parts[0] if dim is None else torch.cat(parts, dim)
+
+    def _everywhere(self, name: str, value: torch.Tensor | None) -> torch.Tensor:
+        """A number that one stage has, in all processes."""
+        buffer = self.pipeline.results[self.result_names.index(name)][0]
+        source = self.buffers[buffer][0] * self.per_stage
+        dtype = _OF_NAMES[self.buffers[buffer][3]]
+        made = torch.empty((), dtype=dtype, device=self.device) if value is None else value.clone()
+        dist.broadcast(made, source)
+        return made

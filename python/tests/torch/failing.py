@@ -1,0 +1,100 @@
+"""Does what is wrong, in all processes or in one, and writes what each of them is told. Started by `processes.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import meshwright as mw
+
+
+def mean(output: torch.Tensor) -> torch.Tensor:
+    return output.square().mean()
+
+
+def prepared(**options: Any) -> Any:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.AdamW(model.parameters())
+    options = {"mesh": {"data": dist.get_world_size()}, "tactics": [mw.data("data")], **options}
+    return mw.torch.parallelize(model, optimizer, torch.randn(8, 8), mean, **options)
+
+
+def other_cluster() -> None:
+    prepared(cluster="8xcpu")
+
+
+def other_shape() -> None:
+    """Only one process is given another batch."""
+    model, _ = prepared()
+    model(torch.randn(8, 8))
+    model(torch.randn(4 if dist.get_rank() == 1 else 8, 8))
+
+
+def other_type() -> None:
+    model, _ = prepared()
+    model(torch.randn(8, 8).double())
+
+
+def other_model() -> None:
+    model = torch.nn.Linear(8, 4 + dist.get_rank() % 2)
+    mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), 0.1), torch.randn(8, 8), mean)
+
+
+def too_large() -> None:
+    prepared(memory="100B", tactics=None, mesh=None)
+
+
+def other_numbers() -> None:
+    model, optimizer = prepared()
+    model(torch.randn(8, 8)).backward()
+    optimizer.param_groups[0]["betas"] = (0.5, 0.9)
+    optimizer.step()
+
+
+def backward_twice() -> None:
+    model, _ = prepared()
+    loss = model(torch.randn(8, 8))
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def killed() -> None:
+    """One process ends in the middle of training."""
+    model, optimizer = prepared()
+    for step in range(1000):
+        if step == 3 and dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        model(torch.randn(8, 8)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+CASES = {each.__name__: each for each in (
+    other_cluster, other_shape, other_type, other_model, too_large, other_numbers, backward_twice, killed,
+)}  # fmt: skip
+
+
+def main(cases: list[str], folder: str) -> None:
+    dist.init_process_group("gloo")
+    for case in cases:
+        try:
+            CASES[case]()
+            said = "nothing"
+        except mw.Error as error:
+            said = f"{type(error).__name__}: {error}"
+        Path(folder, f"{case}.{dist.get_rank()}.json").write_text(json.dumps(said))
+    if "killed" not in cases:
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].split(","), sys.argv[2])

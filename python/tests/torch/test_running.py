@@ -1,0 +1,126 @@
+"""Plans on four processes compute what one process does, and what is wrong is told by all of them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import processes
+import pytest
+import torch
+
+import meshwright as mw
+
+WORLD = 4
+# Models by name, plans of `train.py` and, where there is one, what a device may use.
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "llama:zero3", "mixtral:data"]
+KINDS = ("data", "zero1", "zero2", "zero3", "megatron", "2d", "micro", "auto", "stages2", "stages4")
+MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet50")
+ALL = [f"{model}:{plan}" for model in MODELS for plan in KINDS]
+CASES = ALL if os.environ.get("LONG") else FEW
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return processes.run(WORLD, "train.py", ",".join(CASES), seconds=3000 if os.environ.get("LONG") else 300)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_training_is_as_on_one_process(trained, case):
+    found = trained[case]
+    assert "error" not in found, found["error"]
+    for kind, (difference, name) in found["worst"].items():
+        assert difference < 1e-4, (kind, name, difference)
+
+
+def told(case, folder):
+    """What every process was told, by the processes that are left."""
+    files = sorted(Path(folder).glob(f"{case}.*.json"))
+    return [json.loads(file.read_text()) for file in files]
+
+
+@pytest.fixture(scope="module")
+def refused():
+    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "backward_twice"]
+    with tempfile.TemporaryDirectory() as name:
+        started = processes.start(WORLD, "failing.py", ",".join(cases), name, folder=Path(name))
+        try:
+            codes = [process.wait(timeout=200) for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        assert not any(codes), "\n".join((Path(name) / f"{rank}.log").read_text()[-2000:] for rank in range(WORLD))
+        yield {case: told(case, name) for case in cases}
+
+
+@pytest.mark.parametrize("case, words", [
+    ("other_cluster", "the cluster has 8 devices `cpu`, and there are 4 processes"),
+    ("other_shape", "`batch` was `float32[8, 8]` when the step was planned, and is `float32[4, 8]` now"),
+    ("other_type", "`batch` was `float32[8, 8]` when the step was planned, and is `float64[8, 8]` now"),
+    ("other_model", "processes have different steps"),
+    ("too_large", "DoesNotFit"),
+    ("other_numbers", "`betas` of group 0 was (0.9, 0.999) when the step was planned"),
+    ("backward_twice", "the backward pass of this loss has run already"),
+])  # fmt: skip
+def test_every_process_is_told_the_same(refused, case, words):
+    assert len(refused[case]) == WORLD
+    assert len(set(refused[case])) == 1
+    assert words in refused[case][0]
+
+
+def test_processes_end_where_one_is_killed():
+    with tempfile.TemporaryDirectory() as name:
+        started = processes.start(WORLD, "failing.py", "killed", name, folder=Path(name))
+        ends = time.monotonic() + 200
+        try:
+            for process in started:
+                process.wait(timeout=max(ends - time.monotonic(), 1))
+        except subprocess.TimeoutExpired:
+            pytest.fail("processes wait for one that is gone")
+        finally:
+            for process in started:
+                process.kill()
+        said = told("killed", name)
+    assert len(said) == WORLD - 1
+    assert all("waited for another process that is gone" in each for each in said)
+
+
+def test_without_processes_nothing_runs():
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(mw.Error, match="there is no process group"):
+        mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), 0.1), torch.randn(2, 2))
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return processes.run(WORLD, "storing.py", seconds=200)
+
+
+def test_checkpoints_go_from_plan_to_plan(stored):
+    found = stored["checkpoint"]
+    assert abs(found["before"][0] - found["expected"][0]) > 1e-3
+    assert found["found"] == pytest.approx(found["expected"], rel=1e-4)
+
+
+def test_what_lies_nowhere_is_initialised_in_parts(stored):
+    assert stored["unmade"]["off"] == 0.0
+    assert stored["unmade"]["parts"]["0.weight"] == [4, 8]
+
+
+def test_whole_tensors_are_loaded_into_parts(stored):
+    assert stored["loaded"]["off"] == 0.0
+    assert "has `other`, which the model has not" in stored["loaded"]["told"]
+
+
+@pytest.mark.parametrize("name", ["torch_gpt2", "torch_pipeline"])
+def test_examples_learn(name):
+    example = Path(__file__).parents[3] / "examples" / f"{name}.py"
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "4", "--master-port", str(processes.free_port()), str(example)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", done.stdout)]
+    assert len(losses) == 4 and losses[-1] < 0.9 * losses[0]

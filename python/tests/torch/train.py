@@ -1,0 +1,108 @@
+"""Trains models for some steps on all processes, and compares with one. Started by `processes.py`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import models
+import torch
+import torch.distributed as dist
+
+import meshwright as mw
+from meshwright.torch.check import difference
+
+STEPS = 5
+Optimizer = Callable[[Any], torch.optim.Optimizer]
+
+# What plans are asked for, by name: all of four processes.
+PLANS: dict[str, dict[str, Any]] = {
+    "auto": {},
+    "data": {"mesh": {"data": 4}, "tactics": [mw.data("data")], "microbatches": 1},
+    "zero1": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero1("data")], "microbatches": 1},
+    "zero2": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero2("data")], "microbatches": 1},
+    "zero3": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1},
+    "megatron": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.megatron("model")], "microbatches": 1},
+    "2d": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.megatron("model"), mw.zero3("data")], "microbatches": 1},
+    "micro": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.zero2("data")], "microbatches": 2},
+    "stages2": {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 4},
+    "stages4": {"mesh": {"data": 1}, "tactics": [mw.stages(4)], "microbatches": 4},
+}
+
+
+def adamw(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.1)
+
+
+def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
+    """How far losses and gradients are from those of one process, at most in some steps. Parameters are seen in the gradients
+    of the next step; those that have no gradient but roundings, such as biases of keys, Adam moves anywhere."""
+    from meshwright.torch.capture import arguments_of, loss_of
+
+    single = copy.deepcopy(model)
+    own = make(single.parameters())
+    started = time.monotonic()
+    model, optimizer = mw.torch.parallelize(model, make(model.parameters()), batch, loss_fn, **options)
+    planned = time.monotonic() - started
+    schedules = [torch.optim.lr_scheduler.StepLR(each, 2, 0.5) for each in (own, optimizer)]
+    args, kwargs = arguments_of(batch)
+    worst: dict[str, tuple[float, str]] = {"loss": (0.0, ""), "grads": (0.0, "")}
+    for step in range(STEPS):
+        expected = loss_of(single(*args, **kwargs), batch, loss_fn)
+        expected.backward()
+        loss = model(batch)
+        loss.backward()
+        rows = [("loss", f"{step}", loss, expected)]
+        ours = dict(model.named_parameters())
+        for path, parameter in single.named_parameters():
+            # In stages, a process has some of the parameters.
+            if parameter.grad is not None and path in ours:
+                rows.append(("grads", f"{step}.{path}", ours[path].grad.full_tensor(), parameter.grad))
+        for each in (own, optimizer, *schedules):
+            each.step()
+        own.zero_grad()
+        optimizer.zero_grad()
+        for kind, name, found, wanted in rows:
+            worst[kind] = max(worst[kind], (difference(found.detach(), wanted.detach()), name))
+    return {
+        "worst": worst, "plan": repr(model.plan), "planned": planned, "predicted": model.plan.peak_bytes,
+    }  # fmt: skip
+
+
+def main(cases: list[str], said: str) -> None:
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    found: dict[str, Any] = {}
+    for case in cases:
+        name, plan, *more = case.split(":")
+        torch.manual_seed(0)
+        made = models.MODELS[name](8)
+        options = dict(PLANS[plan])
+        if more:
+            options["memory"] = more[0]
+        started = time.monotonic()
+        try:
+            found[case] = compare(made.model, made.batch, made.loss_fn, adamw, options)
+        except Exception:  # noqa: BLE001
+            found[case] = {"error": traceback.format_exc()}
+        found[case]["seconds"] = time.monotonic() - started
+        every: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(every, found[case].get("worst"))
+        if "worst" in found[case]:
+            found[case]["worst"] = {kind: max(each[kind] for each in every) for kind in found[case]["worst"]}
+        if dist.get_rank() == 0:
+            print(case, json.dumps(found[case])[:400] if "error" not in found[case] else found[case]["error"], flush=True)
+    if dist.get_rank() == 0:
+        Path(said).write_text(json.dumps(found))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].split(","), sys.argv[2])
