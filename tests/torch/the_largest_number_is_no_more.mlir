@@ -5,3 +5,21 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %1 = stablehlo.multiply %0, %tenth : tensor<2xf32>
   return %1 : tensor<2xf32>
 }
+//> # Written by Meshwright: what each device runs. Names that are not defined here are those of
+//> # `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.
+//> 
+//> GROUPS = [
+//> ]
+//> CONSTANTS = [
+//> ]
+//> 
+//> 
+//> # Numbers of the results that it gives.
+//> RUN = [0]
+//> 
+//> def run(arguments):
+//>     v0 = arguments[0]
+//>     v3 = v0 + -3.4028234663852886e38
+//>     v4 = v3 * 0.1
+//>     del v3
+//>     return [v4]

@@ -25,7 +25,11 @@ def drawn(ty):
     return torch.randint(0, 3, shape).to(dtype)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in TEXTS.glob("*.mlir")))
+# It divides whole numbers by zero, which PyTorch refuses to.
+WITHOUT = {"integers_wrap"}
+
+
+@pytest.mark.parametrize("name", sorted({path.stem for path in TEXTS.glob("*.mlir")} - WITHOUT))
 def test_sources_compute_what_the_interpreter_does(name):
     text = (TEXTS / f"{name}.mlir").read_text().split("//> ")[0]
     try:
