@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import sys
 import time
@@ -34,10 +35,6 @@ PLANS: dict[str, dict[str, Any]] = {
     "stages2": {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 4},
     "stages4": {"mesh": {"data": 1}, "tactics": [mw.stages(4)], "microbatches": 4},
 }
-
-
-def adamw(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.1)
 
 
 def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +85,8 @@ def main(cases: list[str], said: str) -> None:
             options["memory"] = more[0]
         started = time.monotonic()
         try:
-            found[case] = compare(made.model, made.batch, made.loss_fn, adamw, options)
+            make = functools.partial(torch.optim.AdamW, lr=made.rate, weight_decay=0.1)
+            found[case] = compare(made.model, made.batch, made.loss_fn, make, options)
         except Exception:  # noqa: BLE001
             found[case] = {"error": traceback.format_exc()}
         found[case]["seconds"] = time.monotonic() - started
