@@ -76,4 +76,4 @@ def test_presets_that_find_nothing_say_so(name):
     for way in WITHOUT[name]:
         with pytest.raises(mw.Error) as caught:
             prepared(name, way)
-        assert re.match("no (pair|input|table|product)", str(caught.value))
+        assert re.match(r"tactic \d: no (pair|input|table|product)", str(caught.value))
