@@ -50,7 +50,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What is it for once it was brought somewhere for all its readers: what gradients need then is wanted at once.
+    /// What it is for once it was brought somewhere for all its readers: what gradients need then is wanted at once.
     pub(super) fn onward(self) -> Kind {
         match self {
             Kind::Gradient => Kind::Activation,

@@ -119,7 +119,7 @@ pub const ENGINES: &[Engine] = &[
     },
     PYTORCH,
     // Processes on one machine that talk through its memory: a collective is a meeting that everybody waits in, and nothing
-    // is combined or set aside.
+    // is combined or set aside. Its seconds are assumptions, not fitted.
     Engine {
         name: "pytorch-cpu",
         dispatch_seconds: 5e-6,
