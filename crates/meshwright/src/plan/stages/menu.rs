@@ -24,8 +24,8 @@ pub(super) struct Way {
     once_seconds: Vec<f64>,
     always_bytes: Vec<u64>,
     kept_bytes: Vec<u64>,
-    /// Of every layer alone, what there is at most besides.
-    transient_bytes: Vec<u64>,
+    /// What there is at most besides: of every layer alone, then of the two, the four, the eight, ... from it on.
+    transient_bytes: Vec<Vec<u64>>,
     /// Of every layer but the last, what a device has of what later layers read.
     crossing_bytes: Vec<u64>,
 }
@@ -134,7 +134,7 @@ impl<'g> Menu<'g> {
             once_seconds += way.once_seconds[end] - way.once_seconds[start];
             lasting += way.always_bytes[end] - way.always_bytes[start];
             lasting += in_flight as u64 * (way.kept_bytes[end] - way.kept_bytes[start]);
-            transient = way.transient_bytes[start..end].iter().copied().fold(transient, u64::max);
+            transient = transient.max(way.transient(range));
         }
         // What comes from the stage before is there as long.
         let received = layers.start.checked_sub(1).map_or(0, |cut| parts[0].0.crossing_bytes[cut]);
@@ -180,11 +180,30 @@ impl Way {
             once_seconds: sums(&|cost| cost.once_seconds),
             always_bytes: byte_sums(&|cost| cost.always_bytes),
             kept_bytes: byte_sums(&|cost| cost.kept_bytes),
-            transient_bytes: costs.iter().map(|cost| cost.transient_bytes).collect(),
+            transient_bytes: doubled(costs.iter().map(|cost| cost.transient_bytes).collect()),
             crossing_bytes: crossing_bytes(sketch, &labelled, layers),
             labelled,
         }
     }
+
+    /// What there is at most of what is there for one of some layers alone.
+    fn transient(&self, layers: &Range<usize>) -> u64 {
+        let Some(power) = layers.len().checked_ilog2() else { return 0 };
+        let most = &self.transient_bytes[power as usize];
+        most[layers.start].max(most[layers.end - (1 << power)])
+    }
+}
+
+/// The most of every one, of every two neighbours, of every four, ...
+fn doubled(each: Vec<u64>) -> Vec<Vec<u64>> {
+    let mut all = vec![each];
+    let mut reach = 1;
+    while let Some(last) = all.last().filter(|last| last.len() > reach) {
+        let next = last.iter().zip(&last[reach..]).map(|(&left, &right)| left.max(right)).collect();
+        all.push(next);
+        reach *= 2;
+    }
+    all
 }
 
 /// What a device has of what crosses between layers.

@@ -1,10 +1,7 @@
 //! Meshes, numbers of microbatches and orders of work for stages: divided by formulas, then lowered and simulated.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
-
-use rustc_hash::FxHashMap;
 
 use super::divide::{Cost, Division, Problem, Stage, divide};
 use super::menu::{Hold, Menu, StageCost};
@@ -293,23 +290,15 @@ impl<'s, 'g> Searching<'s, 'g> {
         let share = order.waiting_share();
         let others = microbatches as f64 - share;
         let chunks = order.chunks as f64;
-        let known: RefCell<FxHashMap<(usize, usize, usize), Option<Cost>>> = RefCell::default();
         let cost = |chunk: &Stage| {
-            let key = (chunk.layers.start, chunk.layers.end, chunk.behind);
-            if let Some(&known) = known.borrow().get(&key) {
-                return known;
-            }
-            let cost = self.chunk(candidate, chunk).map(|cost| {
-                let kind = self.kind_of(candidate.stage_of(chunk) * shape);
-                let bytes = candidate.menus[kind].sent_bytes(&cost, &chunk.layers);
-                let sending = 2.0 * self.send_seconds(kind, shape, bytes);
-                Cost {
-                    busy_seconds: chunks * (others * cost.trip_seconds + cost.once_seconds),
-                    passing_seconds: share * cost.trip_seconds + sending,
-                }
-            });
-            known.borrow_mut().insert(key, cost);
-            cost
+            let cost = self.chunk(candidate, chunk)?;
+            let kind = self.kind_of(candidate.stage_of(chunk) * shape);
+            let bytes = candidate.menus[kind].sent_bytes(&cost, &chunk.layers);
+            let sending = 2.0 * self.send_seconds(kind, shape, bytes);
+            Some(Cost {
+                busy_seconds: chunks * (others * cost.trip_seconds + cost.once_seconds),
+                passing_seconds: share * cost.trip_seconds + sending,
+            })
         };
         let least = |_: usize, layers: Range<usize>| {
             let least = candidate.menus.iter().map(|menu| chunks * menu.least(layers.clone(), others));
@@ -318,8 +307,9 @@ impl<'s, 'g> Searching<'s, 'g> {
         let chunk_count = stages * order.chunks;
         divide(&Problem {
             layers: self.layers.count(),
-            devices: chunk_count * shape,
-            shapes: &[shape],
+            // All have as many, which count as one.
+            devices: chunk_count,
+            shapes: &[1],
             most_stages: chunk_count,
             cost: &cost,
             least: &least,
