@@ -259,7 +259,7 @@ impl Choice {
     }
 
     /// What parameters and optimizer state take on a device; none where the step cannot be laid out.
-    fn state_bytes(self, program: &Program) -> Option<usize> {
+    pub(crate) fn state_bytes(self, program: &Program) -> Option<usize> {
         let mut layout = Layout::new(program, Mesh::parse(&self.mesh()).ok()?);
         for (number, tactic) in (0..).zip(parse(&self.tactics()).ok()?) {
             apply(&mut layout, &tactic, number).ok()?;
@@ -355,7 +355,7 @@ fn batch(program: &Program) -> usize {
 }
 
 /// Whether the step has weights of experts that can be told apart.
-fn has_experts(program: &Program) -> bool {
+pub(crate) fn has_experts(program: &Program) -> bool {
     let Ok(mesh) = Mesh::parse("data=2") else { return false };
     let Ok(tactics) = parse("[[tactic]]\naxis = 'data'\npreset = 'expert'") else { return false };
     let mut layout = Layout::new(program, mesh);

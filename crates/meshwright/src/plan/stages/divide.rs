@@ -280,9 +280,7 @@ impl Way {
         if others.iter().any(is_as_good) {
             return false;
         }
-        others.retain(|other| {
-            other.busy_seconds < self.busy_seconds || other.passing_seconds < self.passing_seconds
-        });
+        others.retain(|other| other.busy_seconds < self.busy_seconds || other.passing_seconds < self.passing_seconds);
         others.push(self);
         true
     }
