@@ -215,10 +215,12 @@ struct Trial<'t> {
     setting: Setting<'t>,
     batch: usize,
     best_seconds: Mutex<f64>,
-    /// What devices compute on average, by tensor parallelism, samples, recomputation and experts: stages and replicas
-    /// share the same work.
-    computing: Mutex<BTreeMap<(usize, usize, &'static str, bool), f64>>,
+    /// What devices compute on average.
+    computing: Mutex<BTreeMap<Class, f64>>,
 }
+
+/// Tensor parallelism, samples, recomputation and experts. Stages and replicas of the same share the same work.
+type Class = (usize, usize, &'static str, bool);
 
 /// Updates differ a little in what they compute.
 const COMPUTING_AT_LEAST: f64 = 0.97;
