@@ -129,5 +129,59 @@ def moe() -> Case:
     return Case(trained(loss, optimizer), started(params, optimizer), tokens, {"donate_argnums": 0})
 
 
+def wide_resnet() -> Case:
+    """Blocks of three convolutions, wide in their middle, of which the first of each group halves the image; norms over
+    groups of channels, so that microbatches compute what the batch does."""
+    optimizer, groups = optax.sgd(0.01, momentum=0.9), 4
+
+    def convolved(x, kernel, stride=1):
+        return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    def grouped(x, scale):
+        parts = x.reshape(*x.shape[:-1], groups, -1)
+        mean = parts.mean((1, 2, 4), keepdims=True)
+        variance = ((parts - mean) ** 2).mean((1, 2, 4), keepdims=True)
+        return ((parts - mean) * jax.lax.rsqrt(variance + 1e-5)).reshape(x.shape) * scale
+
+    def residual(x, layer):
+        stride = 2 if "skip" in layer else 1
+        y = jax.nn.relu(grouped(convolved(x, layer["in"]), layer["scale1"]))
+        y = jax.nn.relu(grouped(convolved(y, layer["middle"], stride), layer["scale2"]))
+        y = grouped(convolved(y, layer["out"]), layer["scale3"])
+        return jax.nn.relu(y + (convolved(x, layer["skip"], stride) if stride > 1 else x))
+
+    def loss(params, batch):
+        x = jax.nn.relu(grouped(convolved(batch["x"], params["stem"]), params["scale"]))
+        for layer in params["layers"]:
+            x = residual(x, layer)
+        logits = x.mean((1, 2)) @ params["head"]
+        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"]).mean()
+
+    def layer(seed, width, out):
+        wide = 2 * width
+        made = {
+            "in": numbers(seed, 1, 1, width, wide) / width**0.5,
+            "middle": numbers(seed + 1, 3, 3, wide, wide) / (9 * wide) ** 0.5,
+            "out": numbers(seed + 2, 1, 1, wide, out) / wide**0.5,
+            "scale1": np.ones(wide, np.float32),
+            "scale2": np.ones(wide, np.float32),
+            "scale3": np.ones(out, np.float32),
+        }
+        return made if width == out else {**made, "skip": numbers(seed + 3, 1, 1, width, out) / width**0.5}
+
+    params = {
+        "stem": numbers(1, 3, 3, 3, 16) / 5,
+        "scale": np.ones(16, np.float32),
+        "layers": [layer(10, 16, 16), layer(20, 16, 32), layer(30, 32, 32), layer(40, 32, 64)],
+        "head": numbers(3, 64, 16) * 0.1,
+    }
+
+    def batch(seed):
+        label = np.random.default_rng(seed + 100).integers(0, 16, BATCH).astype(np.int32)
+        return {"x": numbers(seed, BATCH, 16, 16, 3), "label": label}
+
+    return Case(trained(loss, optimizer), started(params, optimizer), batch, {"donate_argnums": 0})
+
+
 assert BATCH % 4 == 0, "microbatches divide it"
-CASES = {case.__name__: case for case in (gpt, llama, mlp, moe)}
+CASES = {case.__name__: case for case in (gpt, llama, mlp, moe, wide_resnet)}

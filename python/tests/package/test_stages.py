@@ -37,7 +37,8 @@ LONG = [
     for schedule in ("1f1b", "gpipe", "interleaved", "zero-bubble")
 ]
 # The model, and how many stages are planned for it.
-PLANNED = [("gpt", 2), ("gpt", 4), ("moe", 2)] + ([(name, 4) for name in CASES] if os.environ.get("LONG") else [])
+PLANNED = [(name, stages) for name in ("gpt", "moe", "wide_resnet") for stages in (2, 4)]
+PLANNED += [(name, stages) for name in ("llama", "mlp") for stages in (2, 4)] if os.environ.get("LONG") else []
 ALL = ROWS + (LONG if os.environ.get("LONG") else [])
 
 

@@ -167,6 +167,13 @@ pub(super) struct Task<'t> {
     pub(super) unit: f64,
 }
 
+impl Task<'_> {
+    /// The share of what moving a flow takes that is not hidden.
+    fn exposed(&self, flow: &Flow, kind: Kind) -> f64 {
+        if flow.is_outside { 1.0 } else { self.exposure.of(kind) }
+    }
+}
+
 /// What it takes to bring values elsewhere.
 pub(super) struct Prices<'m> {
     pub(super) alone: Moves<'m>,
@@ -217,8 +224,8 @@ pub(super) struct Worth {
     pub(super) kept: f64,
 }
 
-/// The cheapest labels where memory costs so much, for each of several worths, the least first, and what moving values
-/// takes of every flow and in all trips.
+/// The cheapest labels where memory costs so much, for each of several worths, the least first, and how long every flow
+/// is waited for in all trips.
 pub(super) fn label_for(task: &Task<'_>, moves: &mut Prices<'_>, worths: &[Worth]) -> Vec<(Labelled, Vec<f64>)> {
     let mut building = Building::new(task, moves, task.may_recompute);
     let free = building.problem(None);
@@ -247,9 +254,11 @@ pub(super) fn label_for(task: &Task<'_>, moves: &mut Prices<'_>, worths: &[Worth
 
 fn flow_seconds(task: &Task<'_>, moves: &mut Prices<'_>, labelled: &Labelled) -> Vec<f64> {
     let flows = task.graph.flows.iter().zip(&labelled.copies);
-    flows
-        .map(|(flow, copy)| legs(task, moves, labelled, flow, *copy).iter().map(|(_, seconds)| seconds).sum())
-        .collect()
+    let exposed = |(flow, copy): (&Flow, &Option<Place>)| {
+        let legs = legs(task, moves, labelled, flow, *copy);
+        legs.iter().map(|(kind, seconds)| task.exposed(flow, *kind) * seconds).sum()
+    };
+    flows.map(exposed).collect()
 }
 
 /// What it takes to bring a flow where it is for all its readers, and from there to each.
@@ -574,8 +583,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
     fn connect(&mut self, flow: &Flow, kind: Kind, (from, froms): End<'_>, (to, tos): End<'_>) {
         let (parts, unit) = (self.task.parts, self.task.unit);
         let ty = parts.tile(flow.value);
-        let exposure = if flow.is_outside { 1.0 } else { self.task.exposure.of(kind) };
-        let scale = (flow.count * flow.times) as f64 * exposure;
+        let scale = (flow.count * flow.times) as f64 * self.task.exposed(flow, kind);
         let is_needed = is_needed_again(flow, froms, tos);
         let moves = self.moves.of(kind);
         let mut known: Vec<(Place, Place, f64)> = Vec::new();

@@ -259,7 +259,7 @@ impl Choice {
     }
 
     /// What parameters and optimizer state take on a device; none where the step cannot be laid out.
-    fn state_bytes(self, program: &Program) -> Option<usize> {
+    pub(crate) fn state_bytes(self, program: &Program) -> Option<usize> {
         let mut layout = Layout::new(program, Mesh::parse(&self.mesh()).ok()?);
         for (number, tactic) in (0..).zip(parse(&self.tactics()).ok()?) {
             apply(&mut layout, &tactic, number).ok()?;
@@ -287,15 +287,18 @@ impl Choice {
     /// The tactics, as a file of them has them.
     pub(crate) fn tactics(&self) -> String {
         let has_data = self.data > 1 || self.tensor == 1;
+        let (is_cut, micro) = (self.microbatches > 1, "axis = 'micro'\npreset = 'data'");
         let rows = [
-            // Experts come first: where tokens are cut already, their weights would be gathered.
+            // Microbatches of experts have loads of their own, so that what follows is within a microbatch.
+            (is_cut && self.expert, micro),
+            // Experts come before data: where tokens are cut already, their weights would be gathered.
             (self.expert, "axis = 'data'\npreset = 'expert'"),
             (has_data, "axis = 'data'\npreset = 'data'"),
             (self.tensor > 1, "axis = 'model'\npreset = 'megatron'"),
             (self.sequence, "axis = 'model'\npreset = 'sequence'"),
             (self.vocab, "axis = 'model'\npreset = 'vocab'"),
             (!self.state.lines.is_empty(), self.state.lines),
-            (self.microbatches > 1, "axis = 'micro'\npreset = 'data'"),
+            (is_cut && !self.expert, micro),
             (!self.remat.lines.is_empty(), self.remat.lines),
         ];
         let taken: Vec<String> =
@@ -355,7 +358,7 @@ fn batch(program: &Program) -> usize {
 }
 
 /// Whether the step has weights of experts that can be told apart.
-fn has_experts(program: &Program) -> bool {
+pub(crate) fn has_experts(program: &Program) -> bool {
     let Ok(mesh) = Mesh::parse("data=2") else { return false };
     let Ok(tactics) = parse("[[tactic]]\naxis = 'data'\npreset = 'expert'") else { return false };
     let mut layout = Layout::new(program, mesh);

@@ -1,6 +1,8 @@
 //! Alpa's ladders (Zheng and others, 2022, section 8 and appendix): models and devices of its evaluation, the plans it
 //! published, and the grid that users of Megatron choose from, with stages.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use meshwright::cluster::{Cluster, parse, parse_file};
@@ -11,7 +13,7 @@ use meshwright::shard::Mesh;
 use meshwright::simulate::{Prepared, simulate};
 use meshwright::tactics::parse as parse_tactics;
 
-use super::grid::{Choice, REMATS, STATES, Setting};
+use super::grid::{Choice, REMATS, STATES, Setting, Way, has_experts};
 
 /// A model on devices.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +69,16 @@ pub(crate) const RUNGS: &[Rung] = &[
 ];
 
 impl Rung {
-    /// Alpa accumulates gradients of microbatches, each of which has norms of its own; how many there were for
-    /// Wide-ResNet is not published. Groups of as many examples as this leave as many as plans need.
+    /// What Alpa's runs differ in from the presets. Gradients of microbatches are accumulated, each of which has norms of
+    /// its own; how many there were for Wide-ResNet is not published, and groups of as many examples as this leave as
+    /// many as plans need. Experts are trained with Adafactor (`benchmark_3d_one_case_moe.py`): with two moments for
+    /// every parameter, 70 billion would not fit 64 devices of 16 GB at all.
     pub(crate) fn settings(&self) -> &'static [&'static str] {
-        if self.model.starts_with("wresnet") { &["norm_group=8"] } else { &[] }
+        match self.model {
+            model if model.starts_with("wresnet") => &["norm_group=8"],
+            model if model.starts_with("moe") => &["optimizer=adafactor"],
+            _ => &[],
+        }
     }
 
     /// Nodes of AWS p3.16xlarge, whose eight devices share one adapter of 25 Gbit/s.
@@ -100,6 +108,8 @@ pub(crate) struct Tried {
     pub(crate) point: Point,
     pub(crate) seconds: f64,
     pub(crate) fits: bool,
+    /// Of all stages on average.
+    compute_seconds: f64,
 }
 
 impl Point {
@@ -109,7 +119,8 @@ impl Point {
         let Point { choice, stages, chunks } = self;
         if stages == 1 {
             let found = choice.try_on(program, setting)?;
-            return Ok(Tried { point: self, seconds: found.seconds, fits: found.fits });
+            // How much of it is waiting is not told.
+            return Ok(Tried { point: self, seconds: found.seconds, fits: found.fits, compute_seconds: 0.0 });
         }
         let schedule = if chunks > 1 { "interleaved" } else { "1f1b" };
         let cut = format!("\n[[tactic]]\nstages = {stages}\nschedule = '{schedule}'\nchunks = {chunks}\n");
@@ -119,16 +130,19 @@ impl Point {
         let prepared = Prepared::new(pipeline, &anatomy.classes, engine);
         let timeline = simulate(&prepared, cluster, engine);
         let fits = timeline.stages.iter().all(|stage| stage.memory.peak_bytes <= limit_bytes);
-        Ok(Tried { point: self, seconds: timeline.step_seconds, fits })
+        let computing: f64 = timeline.stages.iter().map(|stage| stage.compute_seconds).sum();
+        let compute_seconds = computing / timeline.stages.len() as f64;
+        Ok(Tried { point: self, seconds: timeline.step_seconds, fits, compute_seconds })
     }
 
     pub(crate) fn describe(&self) -> String {
-        let Choice { data, tensor, microbatches, sequence, state, remat, .. } = self.choice;
+        let Choice { data, tensor, microbatches, sequence, state, remat, expert, .. } = self.choice;
         let chunks = if self.chunks > 1 { format!(" of {} chunks", self.chunks) } else { String::new() };
         let sequence = if sequence { " sequence" } else { "" };
+        let experts = if expert { " experts" } else { "" };
         let (stages, state, remat) = (self.stages, state.name, remat.name);
         format!(
-            "{stages} stages{chunks}, data {data}, tensor {tensor}, {microbatches} microbatches, {state}, again {remat}{sequence}"
+            "{stages} stages{chunks}, data {data}, tensor {tensor}, {microbatches} microbatches, {state}, again {remat}{sequence}{experts}"
         )
     }
 }
@@ -150,38 +164,114 @@ pub(crate) fn best_published(program: &Program, setting: Setting<'_>, published:
 }
 
 /// The grid of Megatron: tensor parallelism within nodes, stages over what is left, microbatches of one to eight samples
-/// on every replica, stages in one or two chunks, the optimizer cut over replicas or not, and least recomputation that
-/// fits.
+/// on every replica, stages in one or two chunks, the optimizer cut over replicas or not, experts cut over replicas or
+/// not, and least recomputation that fits.
 pub(crate) fn best_of_grid(program: &Program, setting: Setting<'_>, batch: usize) -> Option<Tried> {
     let (devices, per_node) = (setting.cluster.devices(), setting.cluster.devices_per_node());
-    let mut ladders: Vec<Vec<Point>> = Vec::new();
+    let experts = if has_experts(program) { &[false, true][..] } else { &[false] };
+    let mut lines: Vec<Line> = Vec::new();
     for tensor in (0..=3).map(|power| 1 << power).filter(|tensor| *tensor <= per_node) {
         for stages in (1..=devices / tensor).filter(|stages| (devices / tensor).is_multiple_of(*stages)) {
             let data = devices / tensor / stages;
-            for samples in [1, 2, 4, 8].into_iter().filter(|samples| batch.is_multiple_of(samples * data)) {
-                let microbatches = batch / samples / data;
-                for chunks in [1, 2] {
-                    let is_even = chunks == 1 || stages > 1 && microbatches.is_multiple_of(stages);
-                    if !is_even {
-                        continue;
-                    }
-                    for state in [STATES[0], STATES[2]].into_iter().take(if data > 1 { 2 } else { 1 }) {
-                        let (sequence, vocab) = (tensor > 1, tensor > 1);
-                        let point = |remat| {
-                            let choice =
-                                Choice { data, tensor, microbatches, expert: false, sequence, vocab, state, remat };
-                            Point { choice, stages, chunks }
-                        };
-                        ladders.push([REMATS[0], REMATS[1], REMATS[2]].map(point).to_vec());
+            for chunks in [1, 2].into_iter().filter(|&chunks| chunks == 1 || stages > 1) {
+                for state in [STATES[0], STATES[2]].into_iter().take(if data > 1 { 2 } else { 1 }) {
+                    for &expert in experts.iter().take(if data > 1 { 2 } else { 1 }) {
+                        lines.push(Line { data, tensor, stages, chunks, state, expert });
                     }
                 }
             }
         }
     }
-    let first_that_fits = |ladder: &Vec<Point>| {
-        ladder.iter().find_map(|point| point.try_on(program, setting).ok().filter(|tried| tried.fits))
-    };
-    fastest_of(in_threads(&ladders, first_that_fits))
+    // What waits least is tried first, so that much of the rest is known to be slower.
+    lines.sort_by_key(|line| line.stages);
+    let trial = Trial { program, setting, batch, best_seconds: Mutex::new(f64::INFINITY), computing: Mutex::default() };
+    fastest_of(in_threads(&lines, |line| trial.best_of(*line)))
+}
+
+/// Points that differ in the size of microbatches and in recomputation.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    data: usize,
+    tensor: usize,
+    stages: usize,
+    chunks: usize,
+    state: Way,
+    expert: bool,
+}
+
+impl Line {
+    fn point(self, samples: usize, remat: Way, batch: usize) -> Point {
+        let Line { data, tensor, stages, chunks, state, expert } = self;
+        let (sequence, vocab) = (tensor > 1, tensor > 1);
+        let microbatches = batch / samples / data;
+        let choice = Choice { data, tensor, microbatches, expert, sequence, vocab, state, remat };
+        Point { choice, stages, chunks }
+    }
+}
+
+/// What is known while a grid is tried.
+struct Trial<'t> {
+    program: &'t Program,
+    setting: Setting<'t>,
+    batch: usize,
+    best_seconds: Mutex<f64>,
+    /// What devices compute on average.
+    computing: Mutex<BTreeMap<Class, f64>>,
+}
+
+/// Tensor parallelism, samples, recomputation and experts. Stages and replicas of the same share the same work.
+type Class = (usize, usize, &'static str, bool);
+
+/// Updates differ a little in what they compute.
+const COMPUTING_AT_LEAST: f64 = 0.97;
+
+impl Trial<'_> {
+    /// The fastest of a line, or none that is faster than what was found before. Larger microbatches take more memory,
+    /// so that what is too large for one size is for the next.
+    fn best_of(&self, line: Line) -> Option<Tried> {
+        let Setting { engine, limit_bytes, .. } = self.setting;
+        let room = limit_bytes.saturating_sub(engine.reserved_bytes) as f64 / (1.0 + engine.fragmentation);
+        let state = line.point(1, REMATS[0], line.data).choice.state_bytes(self.program)?;
+        // Some stage has at least as much as all on average.
+        if state as f64 / line.stages as f64 > room {
+            return None;
+        }
+        let mut remats = &REMATS[..3];
+        let mut best: Option<Tried> = None;
+        for samples in [1, 2, 4, 8].into_iter().filter(|samples| self.batch.is_multiple_of(samples * line.data)) {
+            while let Some((&remat, others)) = remats.split_first() {
+                let point = line.point(samples, remat, self.batch);
+                let is_even = line.chunks == 1 || point.choice.microbatches.is_multiple_of(line.stages);
+                if !is_even || self.least_seconds(point, samples) >= *self.best_seconds.lock().expect("a lock") {
+                    break;
+                }
+                let Ok(tried) = point.try_on(self.program, self.setting) else { break };
+                let key = (line.tensor, samples, remat.name, line.expert);
+                if line.stages > 1 {
+                    self.computing.lock().expect("a lock").entry(key).or_insert(tried.compute_seconds);
+                }
+                if tried.fits {
+                    let mut least = self.best_seconds.lock().expect("a lock");
+                    if tried.seconds < *least {
+                        *least = tried.seconds;
+                        best = Some(tried);
+                    }
+                    break;
+                }
+                remats = others;
+            }
+        }
+        best
+    }
+
+    /// What a point takes at least: what devices compute, and what they wait for the first microbatch.
+    fn least_seconds(&self, point: Point, samples: usize) -> f64 {
+        let Choice { tensor, microbatches, remat, expert, .. } = point.choice;
+        let key = (tensor, samples, remat.name, expert);
+        let computing = self.computing.lock().expect("a lock").get(&key).copied().unwrap_or(0.0);
+        let waiting = (point.stages - 1) as f64 / (microbatches * point.chunks) as f64;
+        COMPUTING_AT_LEAST * computing * (1.0 + waiting)
+    }
 }
 
 fn fastest(program: &Program, setting: Setting<'_>, points: &[Point]) -> Option<Tried> {

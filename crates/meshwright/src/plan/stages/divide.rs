@@ -1,13 +1,12 @@
 //! Which layers run on which devices: stages, one after the other, as many as pay.
 //!
-//! A step takes as long as its slowest stage works, and as long as the first microbatch takes to pass the others. So the
-//! work of the slowest is limited by one value after the other, and under each limit dynamic programming finds the
-//! stages through which a microbatch passes fastest.
+//! A step takes as long as its slowest stage works, and as long as the first microbatch takes to pass all. Dynamic
+//! programming from the last layer on finds the stages through which a microbatch passes fastest where none works for
+//! longer than a limit, and with that what the last layers add at least. Dynamic programming from the first layer on then
+//! keeps of the first layers what no other way to run them is better than in both, as long as that can still lead to less
+//! than what was found.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-
-use rustc_hash::FxHashMap;
 
 /// What is divided.
 pub(super) struct Problem<'p> {
@@ -47,72 +46,65 @@ pub(super) struct Division {
     pub(super) stages: Vec<Stage>,
 }
 
-/// So many limits are tried at most between the lowest that can be kept and the highest that could pay, each of which
-/// lets a microbatch pass faster than the one before.
-const MOST_LIMITS: usize = 64;
-
 /// The division that takes least, if there is any that uses all devices.
 pub(super) fn divide(problem: &Problem<'_>) -> Option<Division> {
-    let mut table = Table { problem, known: FxHashMap::default(), busy_seconds: Vec::new() };
-    let mut limit = table.first_limit();
+    let mut table = Table { problem, known: vec![Vec::new(); problem.most_stages.min(problem.layers)] };
     // A limit that can be kept is found from below, so that few stages are looked at.
-    let mut first = table.under(limit);
-    for _ in 0..MOST_DOUBLINGS {
-        if first.is_some() {
+    let mut limit = table.first_limit();
+    let mut found = table.under(limit);
+    for _ in 0..MOST_RAISES {
+        if found.is_some() {
             break;
         }
         limit *= 1.5;
-        first = table.under(limit);
+        found = table.under(limit);
     }
-    let first = first.or_else(|| table.under(f64::INFINITY))?;
+    let (first, _) = found.or_else(|| table.under(f64::INFINITY))?;
     // Nothing better has a stage that is busy for longer than all of this takes.
-    let floor = table.under(first.seconds)?;
-    let passing = table.passing(&floor);
-    let mut best = if floor.seconds < first.seconds { floor } else { first };
-    let limits = table.limits(best.seconds - passing);
-    let lowest = limits.partition_point(|&limit| table.under(limit).is_none());
-    let mut next = lowest;
-    for _ in 0..MOST_LIMITS {
-        let Some(&limit) = limits.get(next).filter(|&&limit| limit + passing < best.seconds) else { break };
-        let Some(found) = table.under(limit) else { break };
-        let reached = table.passing(&found);
-        if found.seconds < best.seconds {
-            best = found;
-        }
-        // The next limit that lets a microbatch pass faster.
-        let is_as_slow = |&limit: &f64| table.under(limit).is_none_or(|found| table.passing(&found) >= reached);
-        next += 1 + limits[next + 1..].partition_point(is_as_slow);
-    }
-    Some(best)
+    let (fastest_passing, rests) = table.under(first.seconds)?;
+    let best = if fastest_passing.seconds < first.seconds { fastest_passing } else { first };
+    Some(table.better(&rests, best.seconds).unwrap_or(best))
 }
 
-const MOST_DOUBLINGS: usize = 12;
+const MOST_RAISES: usize = 12;
+
+/// What two ways to run the same layers may differ in and count as one.
+const SAME: f64 = 1.0 + 1e-12;
 
 struct Table<'p> {
     problem: &'p Problem<'p>,
-    known: FxHashMap<Stage, Option<Cost>>,
-    /// What each of them is busy for.
-    busy_seconds: Vec<f64>,
+    /// What stages take, by the number of those behind.
+    known: Vec<Vec<Lane>>,
 }
 
-/// The best way to run the last layers: what they add, and the first stage of them.
-#[derive(Clone, Debug)]
-struct Rest {
+/// Stages on the same devices, with as many stages behind.
+#[derive(Clone)]
+struct Lane {
+    devices: Range<usize>,
+    /// By the layer that they end before, from the shortest on.
+    costs: Vec<Vec<Option<Cost>>>,
+}
+
+/// What the last layers add to the passage at least, by the number of stages that run them, by how many devices these
+/// have, and by the first of the layers. Where there is no way, it is infinite.
+struct Rests(Vec<Vec<Vec<f64>>>);
+
+/// A way to run the first layers.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    busy_seconds: f64,
     passing_seconds: f64,
+    /// Its last stage, by the number in a list of all.
+    link: Option<usize>,
+}
+
+/// A stage of a way, and the one before.
+struct Link {
     stage: Stage,
+    before: Option<usize>,
 }
 
 impl Table<'_> {
-    fn cost(&mut self, stage: &Stage) -> Option<Cost> {
-        if let Some(&known) = self.known.get(stage) {
-            return known;
-        }
-        let cost = (self.problem.cost)(stage);
-        self.known.insert(stage.clone(), cost);
-        self.busy_seconds.extend(cost.map(|cost| cost.busy_seconds));
-        cost
-    }
-
     /// What every device does where all do as much.
     fn first_limit(&self) -> f64 {
         let Problem { layers, devices, shapes, least, .. } = self.problem;
@@ -120,79 +112,177 @@ impl Table<'_> {
         1.05 * even.fold(f64::INFINITY, f64::min)
     }
 
-    /// The stages through which a microbatch passes fastest where none is busy for longer.
-    fn under(&mut self, limit: f64) -> Option<Division> {
-        let &Problem { layers, devices, shapes, most_stages, least, .. } = self.problem;
-        // By the number of stages and of devices behind, and by the first layer.
-        let mut behind: BTreeMap<usize, Vec<Option<Rest>>> = BTreeMap::new();
-        let mut rounds: Vec<BTreeMap<usize, Vec<Option<Rest>>>> = Vec::new();
-        let mut best: Option<(f64, usize)> = None;
-        for count in 0..most_stages.min(layers) {
-            let mut next: BTreeMap<usize, Vec<Option<Rest>>> = BTreeMap::new();
-            let starts: Vec<usize> = if count == 0 { vec![0] } else { behind.keys().copied().collect() };
-            for used in starts {
+    /// Does something with the start and the cost of every stage that ends before a layer and could be busy for no longer
+    /// than a limit.
+    fn each(
+        &mut self,
+        behind: usize,
+        devices: &Range<usize>,
+        end: usize,
+        limit: f64,
+        act: &mut dyn FnMut(usize, Cost),
+    ) {
+        let Problem { layers, least, cost, .. } = self.problem;
+        let lanes = &mut self.known[behind];
+        let number = lanes.iter().position(|lane| lane.devices == *devices).unwrap_or_else(|| {
+            lanes.push(Lane { devices: devices.clone(), costs: vec![Vec::new(); layers + 1] });
+            lanes.len() - 1
+        });
+        let known = &mut lanes[number].costs[end];
+        for start in (0..end).rev() {
+            if least(devices.len(), start..end) > limit {
+                return;
+            }
+            if known.len() < end - start {
+                known.push(cost(&Stage { layers: start..end, devices: devices.clone(), behind }));
+            }
+            if let Some(cost) = known[end - start - 1].filter(|cost| cost.busy_seconds <= limit) {
+                act(start, cost);
+            }
+        }
+    }
+
+    /// The stages through which a microbatch passes fastest where none is busy for longer, and what the last layers add.
+    fn under(&mut self, limit: f64) -> Option<(Division, Rests)> {
+        let &Problem { layers, devices, shapes, most_stages, .. } = self.problem;
+        let mut nothing = vec![Vec::new(); devices + 1];
+        nothing[0] = vec![f64::INFINITY; layers + 1];
+        nothing[0][layers] = 0.0;
+        let mut rests = Rests(vec![nothing]);
+        for behind in 0..most_stages.min(layers) {
+            let mut next: Vec<Vec<f64>> = vec![Vec::new(); devices + 1];
+            for used in (0..devices).filter(|&used| !rests.0[behind][used].is_empty()) {
                 for &shape in shapes.iter().filter(|&&shape| used + shape <= devices) {
-                    let rests = next.entry(used + shape).or_insert_with(|| vec![None; layers]);
                     let own = devices - used - shape..devices - used;
+                    let mut here = std::mem::take(&mut next[used + shape]);
+                    here.resize(layers + 1, f64::INFINITY);
                     for end in 1..=layers {
-                        let rest = if count == 0 {
-                            (end == layers).then_some(0.0)
-                        } else {
-                            behind[&used].get(end).and_then(Option::as_ref).map(|rest| rest.passing_seconds)
-                        };
-                        let Some(rest) = rest else { continue };
-                        for start in (0..end).rev() {
-                            if least(shape, start..end) > limit {
-                                break;
-                            }
-                            let stage = Stage { layers: start..end, devices: own.clone(), behind: count };
-                            let Some(cost) = self.cost(&stage).filter(|cost| cost.busy_seconds <= limit) else {
-                                continue;
-                            };
-                            let passing_seconds = cost.passing_seconds + rest;
-                            if rests[start].as_ref().is_none_or(|known| passing_seconds < known.passing_seconds) {
-                                rests[start] = Some(Rest { passing_seconds, stage });
-                            }
+                        let rest = rests.0[behind][used][end];
+                        if rest.is_finite() {
+                            self.each(behind, &own, end, limit, &mut |start, cost| {
+                                here[start] = here[start].min(cost.passing_seconds + rest);
+                            });
                         }
+                    }
+                    next[used + shape] = here;
+                }
+            }
+            rests.0.push(next);
+        }
+        let whole = |count: &usize| rests.of(*count, devices, 0);
+        let count = (1..rests.0.len()).min_by(|left, right| whole(left).total_cmp(&whole(right)))?;
+        let division = self.follow(&rests, count, limit)?;
+        Some((division, rests))
+    }
+
+    /// The stages that add what the last layers add at least.
+    fn follow(&self, rests: &Rests, count: usize, limit: f64) -> Option<Division> {
+        let &Problem { layers, devices, shapes, cost, least, .. } = self.problem;
+        let (mut used, mut layer) = (devices, 0);
+        let (mut stages, mut costs) = (Vec::new(), Vec::new());
+        for behind in (0..count).rev() {
+            let mut best: Option<(f64, Stage, Cost)> = None;
+            for &shape in shapes.iter().filter(|&&shape| shape <= used) {
+                for end in (layer + 1..=layers).take_while(|&end| least(shape, layer..end) <= limit) {
+                    let rest = rests.of(behind, used - shape, end);
+                    if rest >= best.as_ref().map_or(f64::INFINITY, |(seconds, ..)| *seconds) {
+                        continue;
+                    }
+                    let own = devices - used..devices - used + shape;
+                    let stage = Stage { layers: layer..end, devices: own, behind };
+                    let Some(cost) = cost(&stage).filter(|cost| cost.busy_seconds <= limit) else { continue };
+                    let seconds = cost.passing_seconds + rest;
+                    if best.as_ref().is_none_or(|(least, ..)| seconds < *least) {
+                        best = Some((seconds, stage, cost));
                     }
                 }
             }
-            if let Some(whole) = next.get(&devices).and_then(|rests| rests[0].as_ref())
-                && best.is_none_or(|(seconds, _)| whole.passing_seconds < seconds)
-            {
-                best = Some((whole.passing_seconds, count));
+            let (_, stage, cost) = best?;
+            (used, layer) = (used - stage.devices.len(), stage.layers.end);
+            stages.push(stage);
+            costs.push(cost);
+        }
+        Some(Division { seconds: seconds(costs.into_iter()), stages })
+    }
+
+    /// The division that takes least, where it takes less than so many seconds.
+    fn better(&mut self, rests: &Rests, most_seconds: f64) -> Option<Division> {
+        let &Problem { layers, devices, shapes, .. } = self.problem;
+        let least_passing = (1..rests.0.len()).map(|count| rests.of(count, devices, 0)).fold(f64::INFINITY, f64::min);
+        let begun = Way { busy_seconds: 0.0, passing_seconds: 0.0, link: None };
+        let mut links: Vec<Link> = Vec::new();
+        let mut best = Way { busy_seconds: most_seconds, ..begun };
+        // By the devices that are left, and by the first layer that is.
+        let mut ways: Vec<Vec<Vec<Way>>> = vec![Vec::new(); devices + 1];
+        for behind in (0..rests.0.len() - 1).rev() {
+            let mut next: Vec<Vec<Vec<Way>>> = vec![Vec::new(); devices + 1];
+            ways[devices] = vec![vec![begun]];
+            for left in (1..=devices).filter(|&left| !ways[left].is_empty()) {
+                for &shape in shapes.iter().filter(|&&shape| shape <= left) {
+                    let own = devices - left..devices - left + shape;
+                    let mut after = std::mem::take(&mut next[left - shape]);
+                    after.resize(layers + 1, Vec::new());
+                    for (end, after) in after.iter_mut().enumerate().skip(1) {
+                        let rest = rests.of(behind, left - shape, end);
+                        if rest.is_infinite() {
+                            continue;
+                        }
+                        let limit = best.seconds() - least_passing;
+                        self.each(behind, &own, end, limit, &mut |start, cost| {
+                            for way in ways[left].get(start).into_iter().flatten() {
+                                let longer = Way { link: Some(links.len()), ..way.with(cost) };
+                                if SAME * (longer.seconds() + rest) < best.seconds() && longer.joins(after) {
+                                    let stage = Stage { layers: start..end, devices: own.clone(), behind };
+                                    links.push(Link { stage, before: way.link });
+                                    best = if behind == 0 { longer } else { best };
+                                }
+                            }
+                        });
+                    }
+                    next[left - shape] = after;
+                }
             }
-            rounds.push(std::mem::replace(&mut behind, next));
+            ways = next;
         }
-        rounds.push(behind);
-        let (_, last) = best?;
         let mut stages = Vec::new();
-        let (mut used, mut layer) = (devices, 0);
-        for count in (0..=last).rev() {
-            let rest = rounds[count + 1].get(&used)?[layer].clone()?;
-            used -= rest.stage.devices.len();
-            layer = rest.stage.layers.end;
-            stages.push(rest.stage);
+        let mut link = best.link;
+        while let Some(Link { stage, before }) = link.map(|link| &links[link]) {
+            stages.push(stage.clone());
+            link = *before;
         }
-        let seconds = self.seconds(&stages);
-        Some(Division { seconds, stages })
+        stages.reverse();
+        (!stages.is_empty()).then_some(Division { seconds: best.seconds(), stages })
+    }
+}
+
+impl Rests {
+    fn of(&self, count: usize, devices: usize, layer: usize) -> f64 {
+        self.0[count][devices].get(layer).copied().unwrap_or(f64::INFINITY)
+    }
+}
+
+impl Way {
+    fn seconds(&self) -> f64 {
+        self.busy_seconds + self.passing_seconds
     }
 
-    /// What stages come to: the slowest, and the passage through all others.
-    fn seconds(&mut self, stages: &[Stage]) -> f64 {
-        seconds(stages.iter().filter_map(|stage| self.cost(stage)))
+    /// With another stage.
+    fn with(&self, cost: Cost) -> Way {
+        let busy_seconds = self.busy_seconds.max(cost.busy_seconds);
+        Way { busy_seconds, passing_seconds: self.passing_seconds + cost.passing_seconds, link: self.link }
     }
 
-    fn passing(&mut self, division: &Division) -> f64 {
-        division.stages.iter().filter_map(|stage| self.cost(stage)).map(|cost| cost.passing_seconds).sum()
-    }
-
-    /// What stages that were looked at are busy for, as far as it is less than something, the least first.
-    fn limits(&self, most: f64) -> Vec<f64> {
-        let mut limits: Vec<f64> = self.busy_seconds.iter().copied().filter(|&busy| busy <= most).collect();
-        limits.sort_by(f64::total_cmp);
-        limits.dedup();
-        limits
+    /// Joins others that run the same layers, in place of those that are no better, unless one of them is as good.
+    fn joins(self, others: &mut Vec<Way>) -> bool {
+        let is_as_good = |other: &Way| {
+            other.busy_seconds <= SAME * self.busy_seconds && other.passing_seconds <= SAME * self.passing_seconds
+        };
+        if others.iter().any(is_as_good) {
+            return false;
+        }
+        others.retain(|other| other.busy_seconds < self.busy_seconds || other.passing_seconds < self.passing_seconds);
+        others.push(self);
+        true
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) struct Menu<'g> {
     pub(super) sketch: Arc<Sketch<'g>>,
     /// The fastest first.
     pub(super) ways: Vec<Way>,
+    pressure: Pressure,
 }
 
 /// Labels for all of a model, and what comes of them layer by layer. All sums are of the layers before each place.
@@ -24,8 +25,8 @@ pub(super) struct Way {
     once_seconds: Vec<f64>,
     always_bytes: Vec<u64>,
     kept_bytes: Vec<u64>,
-    /// Of every layer alone, what there is at most besides.
-    transient_bytes: Vec<u64>,
+    /// What there is at most besides: of every layer alone, then of the two, the four, the eight, ... from it on.
+    transient_bytes: Vec<Vec<u64>>,
     /// Of every layer but the last, what a device has of what later layers read.
     crossing_bytes: Vec<u64>,
 }
@@ -65,33 +66,54 @@ pub(super) struct Hold {
     pub(super) limit_bytes: u64,
 }
 
-/// What memory is worth, as shares of the time of a step for all memory of a device.
-const WORTHS: [f64; 6] = [0.0, 0.03, 0.1, 0.3, 1.0, 6.0];
+/// What memory is worth, as shares of the time of a step for all memory of a device: nothing and nearly all at first, and
+/// what is between where that could win.
+const ENDS: [f64; 2] = [0.0, 6.0];
+const BETWEEN: [f64; 4] = [0.03, 0.1, 0.3, 1.0];
+
+/// How dear memory is on a stage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pressure {
+    /// How many microbatches a stage has in flight, about.
+    pub(super) in_flight: f64,
+    /// What there is of memory for all layers.
+    pub(super) limit_bytes: f64,
+}
 
 impl<'g> Menu<'g> {
-    /// `in_flight` is how many microbatches a stage has in flight, about; `limit_bytes` what there is of memory for all
-    /// layers.
-    pub(super) fn new(sketch: Arc<Sketch<'g>>, layers: &Layers, in_flight: f64, limit_bytes: f64) -> Menu<'g> {
-        let exposure = crate::plan::space::FIRST_EXPOSURE;
+    /// The fastest ways, and those that take least memory.
+    pub(super) fn new(sketch: Arc<Sketch<'g>>, layers: &Layers, pressure: Pressure) -> Menu<'g> {
+        let mut menu = Menu { sketch, ways: Vec::new(), pressure };
+        menu.add(layers, &ENDS);
+        menu
+    }
+
+    /// With ways between these.
+    pub(super) fn refined(mut self, layers: &Layers) -> Menu<'g> {
+        self.add(layers, &BETWEEN);
+        self
+    }
+
+    fn add(&mut self, layers: &Layers, shares: &[f64]) {
+        let Pressure { in_flight, limit_bytes } = self.pressure;
         // What a step takes is known once it is labelled.
-        let seconds = sketch.least_seconds();
-        let worths = WORTHS.map(|share| {
+        let seconds = self.sketch.least_seconds();
+        let worth = |share: &f64| {
             let always = share * seconds / limit_bytes;
             Worth { always, kept: always * in_flight }
-        });
-        let mut ways: Vec<Way> = Vec::new();
-        for (labelled, flow_seconds) in sketch.label_for(exposure, &worths) {
-            if !ways.iter().any(|way| way.labelled.labels == labelled.labels) {
-                ways.push(Way::new(&sketch, labelled, &flow_seconds, layers));
+        };
+        let worths: Vec<Worth> = shares.iter().map(worth).collect();
+        for (labelled, flow_seconds) in self.sketch.label_for(crate::plan::space::FIRST_EXPOSURE, &worths) {
+            if !self.ways.iter().any(|way| way.labelled.labels == labelled.labels) {
+                self.ways.push(Way::new(&self.sketch, labelled, &flow_seconds, layers));
             }
         }
-        let microbatches = sketch.frame.microbatches as f64;
+        let microbatches = self.sketch.frame.microbatches as f64;
         let seconds = |way: &Way| {
             let all = way.trip_seconds.len() - 1;
             microbatches * way.trip_seconds[all] + way.once_seconds[all]
         };
-        ways.sort_by(|left, right| seconds(left).total_cmp(&seconds(right)));
-        Menu { sketch, ways }
+        self.ways.sort_by(|left, right| seconds(left).total_cmp(&seconds(right)));
     }
 
     /// The fastest that some layers can be as a stage: all of them one way, or the first of them faster than the others.
@@ -134,7 +156,7 @@ impl<'g> Menu<'g> {
             once_seconds += way.once_seconds[end] - way.once_seconds[start];
             lasting += way.always_bytes[end] - way.always_bytes[start];
             lasting += in_flight as u64 * (way.kept_bytes[end] - way.kept_bytes[start]);
-            transient = way.transient_bytes[start..end].iter().copied().fold(transient, u64::max);
+            transient = transient.max(way.transient(range));
         }
         // What comes from the stage before is there as long.
         let received = layers.start.checked_sub(1).map_or(0, |cut| parts[0].0.crossing_bytes[cut]);
@@ -180,11 +202,30 @@ impl Way {
             once_seconds: sums(&|cost| cost.once_seconds),
             always_bytes: byte_sums(&|cost| cost.always_bytes),
             kept_bytes: byte_sums(&|cost| cost.kept_bytes),
-            transient_bytes: costs.iter().map(|cost| cost.transient_bytes).collect(),
+            transient_bytes: doubled(costs.iter().map(|cost| cost.transient_bytes).collect()),
             crossing_bytes: crossing_bytes(sketch, &labelled, layers),
             labelled,
         }
     }
+
+    /// What there is at most of what is there for one of some layers alone.
+    fn transient(&self, layers: &Range<usize>) -> u64 {
+        let Some(power) = layers.len().checked_ilog2() else { return 0 };
+        let most = &self.transient_bytes[power as usize];
+        most[layers.start].max(most[layers.end - (1 << power)])
+    }
+}
+
+/// The most of every one, of every two neighbours, of every four, ...
+fn doubled(each: Vec<u64>) -> Vec<Vec<u64>> {
+    let mut all = vec![each];
+    let mut reach = 1;
+    while let Some(last) = all.last().filter(|last| last.len() > reach) {
+        let next = last.iter().zip(&last[reach..]).map(|(&left, &right)| left.max(right)).collect();
+        all.push(next);
+        reach *= 2;
+    }
+    all
 }
 
 /// What a device has of what crosses between layers.
@@ -206,7 +247,7 @@ fn crossing_bytes(sketch: &Sketch<'_>, labelled: &Labelled, layers: &Layers) -> 
 struct Counting<'c, 'g> {
     sketch: &'c Sketch<'g>,
     labelled: &'c Labelled,
-    /// What moving values takes, of every flow and in all trips.
+    /// How long every flow is waited for, in all trips.
     flow_seconds: &'c [f64],
     layers: &'c Layers,
 }
@@ -258,9 +299,8 @@ impl Counting<'_, '_> {
         let flows = self.sketch.graph.flows.iter().zip(&self.labelled.copies);
         for ((flow, copy), seconds) in flows.zip(self.flow_seconds) {
             let is_trip = if microbatches > 1 { flow.times > 1 } else { flow.kind == Kind::Activation };
-            let exposure = if is_trip { self.labelled.exposure.of(flow.kind) } else { 1.0 };
             if let Some(reader) = flow.readers.first() {
-                self.spread(costs, reader.class, is_trip, exposure * seconds);
+                self.spread(costs, reader.class, is_trip, *seconds);
             }
             if let Some(copied) = self.copied_bytes(flow, *copy) {
                 let reader = flow.readers.first().map_or(0, |reader| reader.class);

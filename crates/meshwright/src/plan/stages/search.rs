@@ -1,13 +1,10 @@
 //! Meshes, numbers of microbatches and orders of work for stages: divided by formulas, then lowered and simulated.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::divide::{Cost, Division, Problem, Stage, divide};
-use super::menu::{Hold, Menu, StageCost};
+use super::menu::{Hold, Menu, Pressure, StageCost};
 use super::order::{FIRST, OTHERS, Order};
 use super::place::{Kind, stage_meshes};
 use super::realize::{Chosen, Realized, realize};
@@ -29,12 +26,20 @@ const MOST_SIMULATED: usize = 3;
 /// So often are divisions made with what was told before, once something fits, and at all.
 const MOST_ROUNDS: usize = 2;
 const MOST_TURNS: usize = 8;
+/// What others promise is much more where the best takes longer than they should by this factor.
+const MUCH_MORE: f64 = 1.1;
 /// Divisions that should be slower than the best of their round by this factor are not simulated.
 const MOST_WORSE: f64 = 1.1;
 /// Divisions that should be slower than what was found by this factor are not either.
 const MOST_WORSE_AGAIN: f64 = 1.02;
 /// More microbatches are tried only on meshes that are worse than the best by no more than this factor.
 const MOST_WORSE_MESH: f64 = 1.5;
+
+/// What could at best be slower than the best by this factor is only looked at roughly.
+const MOST_WORSE_REFINED: f64 = 1.05;
+
+/// By no more than this share do two candidates differ that do the same.
+const SAME_SHARE: f64 = 1e-6;
 
 /// What is searched for stages.
 pub(super) struct Searching<'s, 'g> {
@@ -140,8 +145,39 @@ impl<'s, 'g> Searching<'s, 'g> {
         .flatten()
         .collect();
         all.retain(|candidate| candidate.division.is_some());
+        distinct_divisions(self.refined(distinct_divisions(all)))
+    }
+
+    /// The same with more ways to run layers, where they could then be about as fast as the best.
+    fn refined(&self, candidates: Vec<Candidate<'g>>) -> Vec<Candidate<'g>> {
+        let best = candidates.iter().map(Candidate::seconds).fold(f64::INFINITY, f64::min);
+        let mut all = in_parallel(candidates, |candidate| {
+            let is_bound = candidate.division.as_ref().is_some_and(|division| self.is_bound(&candidate, division));
+            if !is_bound || self.least_seconds(&candidate) > best * MOST_WORSE_REFINED {
+                return candidate;
+            }
+            let Candidate { mesh, microbatches, order, menus, .. } = candidate;
+            let menus = Arc::into_inner(menus).unwrap_or_default();
+            let refined = menus.into_iter().map(|menu| menu.refined(self.layers)).collect();
+            self.ordered(&mesh, microbatches, order, Arc::new(refined))
+        });
         sort(&mut all);
         all
+    }
+
+    /// Whether some stage would be faster with more memory.
+    fn is_bound(&self, candidate: &Candidate<'g>, division: &Division) -> bool {
+        let mut costs = division.stages.iter().map(|chunk| self.chunk(candidate, chunk));
+        costs.any(|cost| cost.is_none_or(|cost| cost.ways != [0, 0]))
+    }
+
+    /// What a candidate takes at least, whatever the memory.
+    fn least_seconds(&self, candidate: &Candidate<'g>) -> f64 {
+        let Candidate { stages, microbatches, .. } = *candidate;
+        let all = 0..self.layers.count();
+        let trips = microbatches as f64 + candidate.order.waiting_share() * (stages - 1) as f64;
+        let least = candidate.menus.iter().map(|menu| menu.least(all.clone(), trips) / stages as f64);
+        least.fold(f64::INFINITY, f64::min)
     }
 
     /// The numbers of microbatches that could be tried: enough to fill the stages.
@@ -180,7 +216,7 @@ impl<'s, 'g> Searching<'s, 'g> {
             let sketch = Arc::new(Sketch::in_time(ground, frame, time).ok()?);
             let in_flight = (stages.min(microbatches) as f64 / 2.0).max(1.0);
             let limit_bytes = stages as f64 * self.own_bytes(self.limit_bytes(kind)) as f64;
-            Some(Menu::new(sketch, self.layers, in_flight, limit_bytes))
+            Some(Menu::new(sketch, self.layers, Pressure { in_flight, limit_bytes }))
         };
         let menus = self.grounds.iter().enumerate().map(menu).collect::<Option<Vec<_>>>()?;
         Some(self.ordered(mesh, microbatches, FIRST, Arc::new(menus)))
@@ -207,7 +243,7 @@ impl<'s, 'g> Searching<'s, 'g> {
     /// Simulates what could be best, and better than so many seconds, again and again.
     pub(super) fn search(&self, mut candidates: Vec<Candidate<'g>>, most_seconds: f64) -> Staged<'g> {
         let (mut best, mut rounds, mut has_orders) = (most_seconds, 0, false);
-        for _ in 0..MOST_TURNS {
+        for turn in 0..MOST_TURNS {
             sort(&mut candidates);
             let near = candidates.first().map_or(0.0, Candidate::seconds) * MOST_WORSE;
             let most = near.min(best * MOST_WORSE_AGAIN);
@@ -226,8 +262,10 @@ impl<'s, 'g> Searching<'s, 'g> {
                 // What keeps microbatches from following each other does so however many there are.
                 candidates.retain(|candidate| candidate.microbatches == 1 || !candidate.is_stuck);
             }
-            // As long as nothing fits, more is tried.
-            if fastest.is_finite() {
+            // As long as nothing fits, or others promise much more than what does, more is tried.
+            let promised = candidates.iter().map(Candidate::seconds).fold(f64::INFINITY, f64::min);
+            let is_late = turn + MOST_ROUNDS >= MOST_TURNS;
+            if fastest.is_finite() && (is_late || fastest <= promised * MUCH_MORE) {
                 rounds += 1;
                 if !has_orders {
                     candidates.extend(self.other_orders(&candidates));
@@ -293,23 +331,15 @@ impl<'s, 'g> Searching<'s, 'g> {
         let share = order.waiting_share();
         let others = microbatches as f64 - share;
         let chunks = order.chunks as f64;
-        let known: RefCell<FxHashMap<(usize, usize, usize), Option<Cost>>> = RefCell::default();
         let cost = |chunk: &Stage| {
-            let key = (chunk.layers.start, chunk.layers.end, chunk.behind);
-            if let Some(&known) = known.borrow().get(&key) {
-                return known;
-            }
-            let cost = self.chunk(candidate, chunk).map(|cost| {
-                let kind = self.kind_of(candidate.stage_of(chunk) * shape);
-                let bytes = candidate.menus[kind].sent_bytes(&cost, &chunk.layers);
-                let sending = 2.0 * self.send_seconds(kind, shape, bytes);
-                Cost {
-                    busy_seconds: chunks * (others * cost.trip_seconds + cost.once_seconds),
-                    passing_seconds: share * cost.trip_seconds + sending,
-                }
-            });
-            known.borrow_mut().insert(key, cost);
-            cost
+            let cost = self.chunk(candidate, chunk)?;
+            let kind = self.kind_of(candidate.stage_of(chunk) * shape);
+            let bytes = candidate.menus[kind].sent_bytes(&cost, &chunk.layers);
+            let sending = 2.0 * self.send_seconds(kind, shape, bytes);
+            Some(Cost {
+                busy_seconds: chunks * (others * cost.trip_seconds + cost.once_seconds),
+                passing_seconds: share * cost.trip_seconds + sending,
+            })
         };
         let least = |_: usize, layers: Range<usize>| {
             let least = candidate.menus.iter().map(|menu| chunks * menu.least(layers.clone(), others));
@@ -318,8 +348,9 @@ impl<'s, 'g> Searching<'s, 'g> {
         let chunk_count = stages * order.chunks;
         divide(&Problem {
             layers: self.layers.count(),
-            devices: chunk_count * shape,
-            shapes: &[shape],
+            // All have as many, which count as one.
+            devices: chunk_count,
+            shapes: &[1],
             most_stages: chunk_count,
             cost: &cost,
             least: &least,
@@ -423,6 +454,23 @@ impl Candidate<'_> {
     fn stage_of(&self, chunk: &Stage) -> usize {
         (self.stages * self.order.chunks - 1 - chunk.behind) % self.stages
     }
+}
+
+/// The best first, without those that do the same as one before: a finer mesh often leads to nothing that a coarser one
+/// does not.
+fn distinct_divisions(mut candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
+    sort(&mut candidates);
+    let mut kept: Vec<Candidate<'_>> = Vec::new();
+    for candidate in candidates {
+        let is_same = |other: &&Candidate<'_>| {
+            let is_alike = (other.stages, other.microbatches) == (candidate.stages, candidate.microbatches);
+            is_alike && candidate.seconds() - other.seconds() <= SAME_SHARE * candidate.seconds()
+        };
+        if !kept.iter().any(|other| is_same(&other)) {
+            kept.push(candidate);
+        }
+    }
+    kept
 }
 
 fn sort(candidates: &mut [Candidate<'_>]) {
