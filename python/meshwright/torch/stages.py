@@ -91,8 +91,16 @@ class StagedStep:
             source.meet([groups[partitions.index(partition)] for partition in source.partitions])
 
     def compile(self) -> None:
-        for source in self.sources.values():
+        for source in set(self.sources.values()):
             source.compile()
+
+    @property
+    def draws(self) -> bool:
+        return any(source.draws for source in self.sources.values())
+
+    def begin(self, seed: str) -> None:
+        for source in self.sources.values():
+            source.begin(seed)
 
     def part(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """The part of this process of an input, of all microbatches."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import re
 import sys
 import time
 import traceback
@@ -18,6 +19,7 @@ import torch.distributed as dist
 
 import meshwright as mw
 from meshwright.torch.check import difference
+from meshwright.torch.place import local
 
 STEPS = 5
 Optimizer = Callable[[Any], torch.optim.Optimizer]
@@ -34,7 +36,52 @@ PLANS: dict[str, dict[str, Any]] = {
     "micro": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.zero2("data")], "microbatches": 2},
     "stages2": {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 4},
     "stages4": {"mesh": {"data": 1}, "tactics": [mw.stages(4)], "microbatches": 4},
+    # Under limits, which are shares of what the same takes without one.
+    "much": {"share": 0.8},
+    "less": {"share": 0.65},
+    "little": {"share": 0.5},
+    "remat": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.auto(only=["remat"])], "microbatches": 1, "share": 0.9},
+    "split": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero3("data"), mw.auto(only=["split"])], "microbatches": 1, "share": 0.9},
 }
+# How far above the least a limit is where its share does not fit.
+ROOM = 1.02
+
+
+def limited(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with a limit of memory in place of the share of what a plan without one takes. The first process plans."""
+    share, told = options.pop("share"), [None]
+    if dist.get_rank() == 0:
+        plan = functools.partial(
+            mw.torch.plan, model, make(model.parameters()), batch, loss_fn, cluster="4xcpu", engine="pytorch-cpu", **options
+        )
+        told = [int(plan().peak_bytes * share)]
+        try:
+            plan(memory=told[0])
+        except mw.DoesNotFit as error:
+            number, unit = re.search(r"the smallest plan found takes ([\d.]+) (\w+)", str(error)).groups()
+            told = [int(float(number) * {"B": 1, "KiB": 2**10, "MiB": 2**20}[unit] * ROOM)]
+    dist.broadcast_object_list(told)
+    return {**options, "memory": told[0]}
+
+
+def measured(model: Any, optimizer: Any, batch: Any, step: Callable[[], Any]) -> int:
+    """The most bytes of tensors in this process at a time during a step: what it holds anyway, and what PyTorch's
+    allocator tells of the rest."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
+        step()
+    events = [event for event in told.profiler.kineto_results.events() if event.name() == "[memory]"]
+    now = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    held = [*model.parts().values(), *optimizer.rates]
+    held += [local(value) for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
+    # Of a batch that every process is given whole, its part counts.
+    inputs = model._inputs(model._checked(batch)).values()
+    stored = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in held}
+    return most + sum(stored.values()) + sum(value.numel() * value.element_size() for value in inputs)
 
 
 def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +91,8 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
 
     single = copy.deepcopy(model)
     own = make(single.parameters())
+    if "share" in options:
+        options = limited(model, batch, loss_fn, make, options)
     started = time.monotonic()
     model, optimizer = mw.torch.parallelize(model, make(model.parameters()), batch, loss_fn, **options)
     planned = time.monotonic() - started
@@ -67,8 +116,15 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
         optimizer.zero_grad()
         for kind, name, found, wanted in rows:
             worst[kind] = max(worst[kind], (difference(found.detach(), wanted.detach()), name))
+
+    def step() -> None:
+        model(batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
     return {
         "worst": worst, "plan": repr(model.plan), "planned": planned, "predicted": model.plan.peak_bytes,
+        "measured": measured(model, optimizer, batch, step),
     }  # fmt: skip
 
 
@@ -91,9 +147,10 @@ def main(cases: list[str], said: str) -> None:
             found[case] = {"error": traceback.format_exc()}
         found[case]["seconds"] = time.monotonic() - started
         every: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(every, found[case].get("worst"))
+        dist.all_gather_object(every, found[case])
         if "worst" in found[case]:
-            found[case]["worst"] = {kind: max(each[kind] for each in every) for kind in found[case]["worst"]}
+            found[case]["worst"] = {kind: max(each["worst"][kind] for each in every) for kind in found[case]["worst"]}
+            found[case]["measured"] = [each["measured"] for each in every]
         if dist.get_rank() == 0:
             print(case, json.dumps(found[case])[:400] if "error" not in found[case] else found[case]["error"], flush=True)
     if dist.get_rank() == 0:

@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::combine::combined;
 use super::parts::{Part, roots};
-use super::table::expression;
+use super::reuse::reused;
+use super::table::{expression, together};
 use super::values::{Form, forms, name};
 use crate::program::{DType, Definition, Id, Op, OpId, Program, RegionId, ValueId};
 
@@ -21,6 +23,8 @@ pub(super) struct Writer<'p> {
     groups: Vec<Vec<Vec<i64>>>,
     /// Constants that are no single number: type, shape and bytes.
     constants: Vec<String>,
+    /// Operands that results take the places of.
+    reused: FxHashMap<OpId, ValueId>,
     lines: String,
     indent: usize,
     /// Where the last op came from, which is told where it changes.
@@ -35,6 +39,7 @@ impl<'p> Writer<'p> {
             forms: forms(program),
             groups,
             constants,
+            reused: FxHashMap::default(),
             lines: String::new(),
             indent: 0,
             place: String::new(),
@@ -46,7 +51,7 @@ impl<'p> Writer<'p> {
         let mut text = String::from(
             "# Written by Meshwright: what each device runs. Names that are not defined here are those of\n",
         );
-        text.push_str("# `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.\n\n");
+        text.push_str("# `meshwright.torch.ops`, and `rank`, `device`, `groups`, `constants` and `chance`.\n\n");
         let groups: Vec<String> = self.groups.iter().map(|groups| format!("    {groups:?},\n")).collect();
         let _ = writeln!(text, "GROUPS = [\n{}]", groups.concat());
         let _ = writeln!(text, "CONSTANTS = [\n{}]", self.constants.concat());
@@ -84,6 +89,11 @@ impl<'p> Writer<'p> {
             Form::Tensor => None,
             Form::Number { text, .. } => Some(text),
         }
+    }
+
+    /// The operand of an op that its result takes the place of.
+    pub(super) fn reused(&self, op: OpId) -> Option<ValueId> {
+        self.reused.get(&op).copied().filter(|&value| *self.form(value) == Form::Tensor)
     }
 
     /// The groups of a collective by their number.
@@ -133,9 +143,10 @@ impl<'p> Writer<'p> {
         let body = &self.program.body().results;
         let results: Vec<ValueId> = part.gives.iter().map(|&number| body[number]).collect();
         let mut kept: FxHashSet<ValueId> = results.iter().chain(&saves).copied().collect();
-        let written = self.writes(part)?;
+        let groups = combined(self.program, &part.ops);
+        let written = self.writes(part, &groups)?;
         kept.extend(part.writes.iter().map(|&(_, result)| body[result]));
-        self.block(&part.ops, &kept, &takes, &written)?;
+        self.block(&groups, &kept, &takes, &written)?;
         let given: Vec<String> = results.iter().map(|&value| self.tensor(value)).collect();
         let saved: Vec<String> = part.saves.iter().map(|&value| self.scalar(value)).collect();
         match part.name {
@@ -170,18 +181,18 @@ impl<'p> Writer<'p> {
 
     /// After which op of a part each argument is overwritten: as soon as its next value is there and nothing reads it,
     /// or a view of it, any more.
-    fn writes(&self, part: &Part) -> Result<Writes, String> {
+    fn writes(&self, part: &Part, groups: &[Vec<OpId>]) -> Result<Writes, String> {
         let program = self.program;
         let roots = roots(program);
         let mut last: FxHashMap<ValueId, usize> = FxHashMap::default();
         let mut made: FxHashMap<ValueId, usize> = FxHashMap::default();
-        for (place, &op) in part.ops.iter().enumerate() {
+        for (place, &op) in placed(groups) {
             for value in program.outer_reads(op) {
                 roots[value.index()].iter().for_each(|&root| _ = last.insert(root, place));
             }
             program.ops[op].results.iter().for_each(|&result| _ = made.insert(result, place));
         }
-        let end = part.ops.len().saturating_sub(1);
+        let end = groups.len().saturating_sub(1);
         let values =
             |&(argument, result): &(usize, usize)| (program.body().arguments[argument], program.body().results[result]);
         let (views, others): (Vec<_>, Vec<_>) = part
@@ -207,32 +218,37 @@ impl<'p> Writer<'p> {
         Ok(written)
     }
 
-    /// Ops in order; what is deleted is what they make and what is `deletable`, and not what is `kept`.
+    /// Ops in order, those of a group at once; what is deleted is what they make and what is `deletable`, and not what is
+    /// `kept`.
     fn block(
         &mut self,
-        ops: &[OpId],
+        groups: &[Vec<OpId>],
         kept: &FxHashSet<ValueId>,
         deletable: &[ValueId],
         written: &Writes,
     ) -> Result<(), String> {
         let mut last: BTreeMap<ValueId, usize> = deletable.iter().map(|&value| (value, 0)).collect();
-        for (place, &op) in ops.iter().enumerate() {
+        for (place, &op) in placed(groups) {
             self.program.ops[op].results.iter().for_each(|&result| _ = last.insert(result, place));
             for value in self.program.outer_reads(op) {
                 last.entry(value).and_modify(|known| *known = place);
             }
         }
-        let mut ends: Vec<Vec<ValueId>> = vec![Vec::new(); ops.len()];
+        let mut ends: Vec<Vec<ValueId>> = vec![Vec::new(); groups.len()];
         for (&value, &end) in &last {
-            if end < ops.len() && !kept.contains(&value) && *self.form(value) == Form::Tensor {
+            if end < groups.len() && !kept.contains(&value) && *self.form(value) == Form::Tensor {
                 ends[end].push(value);
             }
         }
+        self.reused.extend(reused(self.program, groups, &last, kept));
         let mut copied: BTreeSet<ValueId> = BTreeSet::new();
-        for (place, &op) in ops.iter().enumerate() {
+        for (place, group) in groups.iter().enumerate() {
             let mut dying = std::mem::take(&mut ends[place]);
             dying.sort_unstable();
-            self.operation(op, &mut dying)?;
+            match group.as_slice() {
+                &[op] => self.operation(op, &mut dying)?,
+                several => self.several(several)?,
+            }
             for &(argument, result) in written.get(&place).into_iter().flatten() {
                 self.overwrite(argument, result);
                 copied.insert(result);
@@ -296,6 +312,15 @@ impl<'p> Writer<'p> {
                 Ok(())
             }
         }
+    }
+
+    /// Collectives that are one.
+    fn several(&mut self, ops: &[OpId]) -> Result<(), String> {
+        self.tell_place(ops[0]);
+        let text = together(self, ops).map_err(|reason| self.refused(ops[0], &reason))?;
+        let names: Vec<String> = ops.iter().map(|&op| name(self.program.ops[op].results[0])).collect();
+        self.line(&format!("{} = {text}", names.join(", ")));
+        Ok(())
     }
 
     fn refused(&self, op: OpId, reason: &str) -> String {
@@ -384,7 +409,7 @@ impl<'p> Writer<'p> {
             }
         }
         let kept = own.results.iter().copied().collect();
-        self.block(&own.ops, &kept, &own.arguments, &Writes::default())?;
+        self.block(&combined(program, &own.ops), &kept, &own.arguments, &Writes::default())?;
         let verdict = self.scalar(own.results[0]);
         self.line(&format!("if not {verdict}:"));
         self.line("    break");
@@ -398,7 +423,7 @@ impl<'p> Writer<'p> {
         if region.ops.is_empty() && tensors.is_empty() {
             self.line("pass");
         }
-        self.block(&region.ops, &kept, arguments, &Writes::default())?;
+        self.block(&combined(program, &region.ops), &kept, arguments, &Writes::default())?;
         let changed: Vec<usize> = tensors.iter().copied().filter(|&at| region.results[at] != arguments[at]).collect();
         if changed.is_empty() {
             self.line("pass");
@@ -435,7 +460,7 @@ impl<'p> Writer<'p> {
             self.indent += 1;
             let region = &program.regions[region];
             let kept = region.results.iter().copied().collect();
-            self.block(&region.ops, &kept, &[], &Writes::default())?;
+            self.block(&combined(program, &region.ops), &kept, &[], &Writes::default())?;
             for (&result, &value) in operation.results.iter().zip(&region.results) {
                 let text = self.tensor(value);
                 self.line(&format!("{} = {text}", name(result)));
@@ -460,6 +485,11 @@ impl<'p> Writer<'p> {
         let reads = own.ops.iter().flat_map(|&op| program.reads(op)).chain(own.results.iter().copied());
         starts_fresh && reads.filter(|&read| read == value).count() == 1
     }
+}
+
+/// Ops with the places of their groups.
+fn placed(groups: &[Vec<OpId>]) -> impl Iterator<Item = (usize, &OpId)> {
+    groups.iter().enumerate().flat_map(|(place, group)| group.iter().map(move |op| (place, op)))
 }
 
 /// Numbers as a tuple of Python.
