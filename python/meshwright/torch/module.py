@@ -76,7 +76,7 @@ class ParallelModel(torch.nn.Module):
 
     def _checked(self, batch: Any) -> dict[str, torch.Tensor]:
         """The tensors of a batch by name. All has to be as it was when the step was captured."""
-        if self.training != self._was_training and self._is_mode_seen():
+        if self.training != self._was_training and (self.training or self._is_mode_seen()):
             modes = ("evaluation", "training")
             raise _core.Error(
                 f"the model was planned for {modes[self._was_training]}, and is set to {modes[self.training]} now\n\n"
@@ -97,7 +97,7 @@ class ParallelModel(torch.nn.Module):
         return {path: leaf for path, leaf in zip(paths, leaves) if torch.is_tensor(leaf)}
 
     def _is_mode_seen(self) -> bool:
-        """Whether evaluation would be otherwise: it draws nothing, and moves no statistics of batches."""
+        """Whether evaluation would be other than training: it draws nothing, and moves no statistics of batches."""
         return self._step.draws or any(name.startswith("buffers.") for name in self._step.result_names)
 
     def parts(self) -> dict[str, torch.Tensor]:

@@ -15,10 +15,10 @@ from meshwright.torch.collectives import (
 
 __all__ = [
     "all_gather", "all_gathers", "all_reduce", "all_reduces", "all_to_all", "attention", "attention_grad", "batch_norm_grad", "batch_norm_inference",
-    "batch_norm_training", "broadcast", "cholesky", "convolution", "cube_root", "extreme", "extreme_window", "gather", "inf", "leading_zeros",
+    "batch_norm_training", "broadcast", "cholesky", "chosen_products", "convolution", "cube_root", "extreme", "extreme_window", "gather", "inf", "leading_zeros",
     "nan", "pad", "part", "permute", "population_count", "product", "put_part", "put_part_", "quotient", "random_normal",
     "random_uniform", "reduce_scatter", "reduce_scatters", "reduce_window", "remainder", "round_away", "scatter", "select_and_scatter", "sort",
-    "take", "top_k", "torch",
+    "summed_products", "take", "top_k", "torch",
 ]  # fmt: skip
 
 Tensor = torch.Tensor
@@ -265,6 +265,30 @@ def _places(
             place = place + _spread(torch.arange(sizes[dim], device=value.device), [next(wide)], rank)
         places.append(place)
     return places
+
+
+# Matrices that rows choose.
+
+
+def chosen_products(left: Tensor, table: Tensor, indices: Tensor) -> Tensor:
+    """Of every row the product with the matrix of its index, all rows of a matrix at once. Indices outside count as the
+    nearest inside."""
+    made = left.new_empty(*left.shape[:-1], table.shape[-1])
+    indices = indices.clamp(0, len(table) - 1)
+    for number, matrix in enumerate(table):
+        rows = (indices == number).nonzero().squeeze(-1)
+        made[rows] = torch.matmul(left[rows], matrix)
+    return made
+
+
+def summed_products(left: Tensor, right: Tensor, indices: Tensor, count: int) -> Tensor:
+    """For so many indices the sum of the products of all rows that have it."""
+    made = left.new_empty(count, left.shape[1], right.shape[2])
+    for number in range(count):
+        rows = (indices == number).nonzero().squeeze(-1)
+        wide = left[rows].transpose(0, 1).reshape(left.shape[1], -1)
+        torch.mm(wide, right[rows].reshape(-1, right.shape[2]), out=made[number])
+    return made
 
 
 # Windows.

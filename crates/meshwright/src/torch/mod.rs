@@ -6,6 +6,7 @@
 
 mod combine;
 mod contract;
+mod experts;
 mod parts;
 mod reuse;
 mod table;

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::combine::combined;
+use super::experts::{experts, with_experts};
 use super::parts::{Part, roots};
 use super::reuse::reused;
 use super::table::{expression, together};
@@ -143,7 +144,7 @@ impl<'p> Writer<'p> {
         let body = &self.program.body().results;
         let results: Vec<ValueId> = part.gives.iter().map(|&number| body[number]).collect();
         let mut kept: FxHashSet<ValueId> = results.iter().chain(&saves).copied().collect();
-        let groups = combined(self.program, &part.ops);
+        let groups = self.groups_of(&part.ops, &kept);
         let written = self.writes(part, &groups)?;
         kept.extend(part.writes.iter().map(|&(_, result)| body[result]));
         self.block(&groups, &kept, &takes, &written)?;
@@ -177,6 +178,11 @@ impl<'p> Writer<'p> {
                 self.line(line.trim_end_matches([' ', '#']));
             }
         }
+    }
+
+    /// Ops in the order in which they run, those together that run at once.
+    fn groups_of(&self, ops: &[OpId], kept: &FxHashSet<ValueId>) -> Vec<Vec<OpId>> {
+        with_experts(self, combined(self.program, ops), kept)
     }
 
     /// After which op of a part each argument is overwritten: as soon as its next value is there and nothing reads it,
@@ -234,9 +240,12 @@ impl<'p> Writer<'p> {
                 last.entry(value).and_modify(|known| *known = place);
             }
         }
+        // What is made within a group for the rest of it is never there by itself.
+        let inner: FxHashSet<ValueId> = groups.iter().flat_map(|group| unmade(self.program, group)).collect();
         let mut ends: Vec<Vec<ValueId>> = vec![Vec::new(); groups.len()];
         for (&value, &end) in &last {
-            if end < groups.len() && !kept.contains(&value) && *self.form(value) == Form::Tensor {
+            let is_unmade = inner.contains(&value);
+            if end < groups.len() && !kept.contains(&value) && *self.form(value) == Form::Tensor && !is_unmade {
                 ends[end].push(value);
             }
         }
@@ -314,9 +323,15 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// Collectives that are one.
+    /// Collectives that are one, or an op that does without another.
     fn several(&mut self, ops: &[OpId]) -> Result<(), String> {
         self.tell_place(ops[0]);
+        if let &[maker, op] = ops
+            && let Some(text) = experts(self, maker, op)
+        {
+            self.line(&format!("{} = {text}", name(self.program.ops[op].results[0])));
+            return Ok(());
+        }
         let text = together(self, ops).map_err(|reason| self.refused(ops[0], &reason))?;
         let names: Vec<String> = ops.iter().map(|&op| name(self.program.ops[op].results[0])).collect();
         self.line(&format!("{} = {text}", names.join(", ")));
@@ -408,8 +423,8 @@ impl<'p> Writer<'p> {
                 self.line(&format!("{} = {}", name(argument), name(same)));
             }
         }
-        let kept = own.results.iter().copied().collect();
-        self.block(&combined(program, &own.ops), &kept, &own.arguments, &Writes::default())?;
+        let kept: FxHashSet<ValueId> = own.results.iter().copied().collect();
+        self.block(&self.groups_of(&own.ops, &kept), &kept, &own.arguments, &Writes::default())?;
         let verdict = self.scalar(own.results[0]);
         self.line(&format!("if not {verdict}:"));
         self.line("    break");
@@ -423,7 +438,7 @@ impl<'p> Writer<'p> {
         if region.ops.is_empty() && tensors.is_empty() {
             self.line("pass");
         }
-        self.block(&combined(program, &region.ops), &kept, arguments, &Writes::default())?;
+        self.block(&self.groups_of(&region.ops, &kept), &kept, arguments, &Writes::default())?;
         let changed: Vec<usize> = tensors.iter().copied().filter(|&at| region.results[at] != arguments[at]).collect();
         if changed.is_empty() {
             self.line("pass");
@@ -459,8 +474,8 @@ impl<'p> Writer<'p> {
             self.line(&head);
             self.indent += 1;
             let region = &program.regions[region];
-            let kept = region.results.iter().copied().collect();
-            self.block(&combined(program, &region.ops), &kept, &[], &Writes::default())?;
+            let kept: FxHashSet<ValueId> = region.results.iter().copied().collect();
+            self.block(&self.groups_of(&region.ops, &kept), &kept, &[], &Writes::default())?;
             for (&result, &value) in operation.results.iter().zip(&region.results) {
                 let text = self.tensor(value);
                 self.line(&format!("{} = {text}", name(result)));
@@ -485,6 +500,13 @@ impl<'p> Writer<'p> {
         let reads = own.ops.iter().flat_map(|&op| program.reads(op)).chain(own.results.iter().copied());
         starts_fresh && reads.filter(|&read| read == value).count() == 1
     }
+}
+
+/// What ops of a group make that others of it read.
+fn unmade(program: &Program, group: &[OpId]) -> Vec<ValueId> {
+    let reads: Vec<ValueId> = group.iter().flat_map(|&op| program.ops[op].operands.iter().copied()).collect();
+    let made = group.iter().flat_map(|&op| program.ops[op].results.iter().copied());
+    if group.len() < 2 { Vec::new() } else { made.filter(|value| reads.contains(value)).collect() }
 }
 
 /// Ops with the places of their groups.
