@@ -138,9 +138,13 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
         rows = [("loss", f"{step}", loss, expected)]
         ours = dict(model.named_parameters())
         for path, parameter in single.named_parameters():
-            # In stages, a process has some of the parameters.
-            if parameter.grad is not None and path in ours:
+            # In stages, a process has some of the parameters, and of one that several have the gradient is in one.
+            if parameter.grad is not None and path in ours and ours[path].grad is not None:
                 rows.append(("grads", f"{step}.{path}", ours[path].grad.full_tensor(), parameter.grad))
+        seen: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(seen, [name for kind, name, *_ in rows if kind == "grads"])
+        wanted = {f"{step}.{path}" for path, parameter in single.named_parameters() if parameter.grad is not None}
+        assert wanted == set(itertools.chain(*seen)), wanted - set(itertools.chain(*seen))
         for each in (own, optimizer, *schedules):
             each.step()
         own.zero_grad()
@@ -148,8 +152,8 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
         if step == STEPS - 1:
             expected_parameters = dict(single.named_parameters())
             rows += [("params", path, ours[path].full_tensor(), expected_parameters[path]) for path in ours]
-        for kind, name, found, wanted in rows:
-            worst[kind] = max(worst[kind], (difference(found.detach(), wanted.detach()), name))
+        for kind, name, found, expected_value in rows:
+            worst[kind] = max(worst[kind], (difference(found.detach(), expected_value.detach()), name))
 
     def step() -> None:
         model(batch).backward()
@@ -184,6 +188,7 @@ def main(cases: list[str], said: str) -> None:
             found[case] = compare(made.model, made.batch, made.loss_fn, make, options)
         except Exception:  # noqa: BLE001
             found[case] = {"error": traceback.format_exc()}
+            traceback.print_exc()
         found[case]["seconds"] = time.monotonic() - started
         every: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(every, found[case])
