@@ -15,17 +15,20 @@ pub(super) fn with_experts(writer: &Writer<'_>, groups: Vec<Vec<OpId>>, kept: &F
         program.outer_reads(op).into_iter().for_each(|value| *readers.entry(value).or_default() += 1);
     }
     let mut joined: FxHashMap<OpId, OpId> = FxHashMap::default();
+    let mut gone: FxHashSet<OpId> = FxHashSet::default();
     for &op in groups.iter().flatten() {
         if let Some(maker) = joins(writer, op) {
             let made = program.ops[maker].results[0];
             let is_here = groups.iter().any(|group| group.as_slice() == [maker]);
-            if readers[&made] == 1 && is_here && !kept.contains(&made) {
+            let is_once = program.ops[op].operands.iter().filter(|&&operand| operand == made).count() == 1;
+            if readers[&made] == 1 && is_once && is_here && !kept.contains(&made) {
                 joined.insert(op, maker);
+                gone.insert(maker);
             }
         }
     }
     let with = |op: OpId| joined.get(&op).map_or_else(|| vec![op], |&maker| vec![maker, op]);
-    let is_gone = |group: &[OpId]| joined.values().any(|&maker| group == [maker]);
+    let is_gone = |group: &[OpId]| matches!(group, [maker] if gone.contains(maker));
     groups
         .into_iter()
         .filter(|group| !is_gone(group))
@@ -37,12 +40,15 @@ pub(super) fn with_experts(writer: &Writer<'_>, groups: Vec<Vec<OpId>>, kept: &F
 fn joins(writer: &Writer<'_>, op: OpId) -> Option<OpId> {
     let program = writer.program;
     let operation = &program.ops[op];
-    let (value, fits): (ValueId, fn(&Writer<'_>, OpId, OpId) -> bool) = match &operation.op {
-        Op::DotGeneral(_) => (operation.operands[1], is_chosen_product),
-        Op::Scatter(_) if operation.operands.len() == 3 => (operation.operands[2], is_summed_product),
-        _ => return None,
-    };
-    program.producer(value).filter(|&maker| fits(writer, maker, op))
+    match &operation.op {
+        Op::DotGeneral(_) => {
+            program.producer(operation.operands[1]).filter(|&maker| is_chosen_product(writer, maker, op))
+        }
+        Op::Scatter(_) => {
+            program.producer(*operation.operands.get(2)?).filter(|&maker| is_summed_product(writer, maker, op))
+        }
+        _ => None,
+    }
 }
 
 /// The expression of two ops that stand together.
@@ -79,6 +85,9 @@ fn is_summed_product(writer: &Writer<'_>, maker: OpId, op: OpId) -> bool {
         return false;
     };
     let operands = &program.ops[op].operands;
+    if operands.len() != 3 {
+        return false;
+    }
     let is_zero = matches!(writer.form(operands[0]), Form::Number { known: Some(number), .. } if *number == 0.0);
     let is_sum = program.applied_binary(program.ops[op].regions[0]) == Some(Binary::Add);
     let fits = program.shape(operands[0]).get(1..) == program.shape(operands[2]).get(1..);
