@@ -44,16 +44,17 @@ class StagedStep:
         self.buffers = pipeline.buffers
         # What this stage holds of arguments and results: their buffers.
         self.given = self._here(self.argument_names, pipeline.arguments)
-        self.made = self._here(self.result_names, pipeline.results)
+        self.made = {name: buffer for buffer, name in self._here(self.result_names, pipeline.results).items()}
         self.received = self._received(pipeline.results)
-        self.arguments = {name: self._stored(buffer) for name, buffer in self.given.items()}
+        self.arguments = {name: self._stored(buffer) for buffer, name in self.given.items()}
         self.results = {name: self._stored(self._senders[buffer]) for buffer, name in self.received.items()}
         self.results |= {name: self._stored(buffer) for name, buffer in self.made.items()}
         self.sources = self._sources()
 
-    def _here(self, names: Sequence[str], copies: Sequence[Sequence[int]]) -> dict[str, int]:
+    def _here(self, names: Sequence[str], copies: Sequence[Sequence[int]]) -> dict[int, str]:
+        """Names by buffers: a stage may have an input as a whole and one microbatch of it after the other."""
         rows = zip(names, copies)
-        return {name: buffer for name, buffers in rows for buffer in buffers if self.buffers[buffer][0] == self.stage}
+        return {buffer: name for name, buffers in rows for buffer in buffers if self.buffers[buffer][0] == self.stage}
 
     def _received(self, copies: Sequence[Sequence[int]]) -> dict[int, str]:
         """Gradients that another stage finishes and this one updates with too, of parameters that both have: by buffer."""
@@ -147,7 +148,7 @@ class StagedStep:
         return left
 
     def update(self, given: Parts, gradients: Parts, kept: Any) -> None:
-        values = {self.given[name]: value for name, value in given.items() if name in self.given}
+        values = {buffer: given[name] for buffer, name in self.given.items() if name in given}
         values |= {buffer: gradients[name] for buffer, name in self.received.items()}
         for piece, had, saved in kept:
             _, _, reads, writes = self.pipeline.pieces[piece]
@@ -165,7 +166,7 @@ class StagedStep:
 
     def _filled(self, given: Parts) -> Memory:
         memory: Memory = {}
-        for name, buffer in self.given.items():
+        for buffer, name in self.given.items():
             if name not in given:
                 continue
             _, is_each, dim, *_ = self.buffers[buffer]
