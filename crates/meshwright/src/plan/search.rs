@@ -238,7 +238,7 @@ impl<'r> Request<'r> {
 pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Otherwise) -> Searched<'g> {
     let mut ranked = rank(request, space);
     drop_refined(&mut ranked);
-    let mut ranked = deepen(request, ranked);
+    let mut ranked = deepen(ranked);
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
     searched.bound(&ranked);
@@ -433,6 +433,23 @@ impl<'g> Candidate<'g> {
         self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
     }
 
+    /// What more effort could make of the labelling to be simulated next; nothing where that is not worth it.
+    fn bound_seconds(&self) -> f64 {
+        match &self.next {
+            Some(next) if next.is_bound && next.gap() > MOST_GAP => next.lower_bound_seconds,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The same, labelled with more effort.
+    fn deepened(mut self) -> Candidate<'g> {
+        if let Some(next) = &self.next {
+            let deeper = self.sketch.label(self.limit_bytes, next.exposure, Some(next), Effort::Much);
+            self.next = deeper.or(self.next);
+        }
+        self
+    }
+
     /// Simulates the next labelling, which tells how much memory it needs in truth.
     fn simulate(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
@@ -544,24 +561,15 @@ fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
 }
 
 /// Labels those once more that could be far better than was found, with more effort.
-fn deepen<'g>(request: &Request<'_>, ranked: Vec<Candidate<'g>>) -> Vec<Candidate<'g>> {
+fn deepen(ranked: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     let best = ranked.iter().map(Candidate::seconds).fold(f64::INFINITY, f64::min);
-    let bound = |candidate: &Candidate<'g>| match &candidate.next {
-        Some(next) if next.is_bound && next.gap() > MOST_GAP => next.lower_bound_seconds,
-        _ => f64::INFINITY,
-    };
-    let mut order: Vec<(f64, usize)> = ranked.iter().map(bound).zip(0..).collect();
+    let mut order: Vec<(f64, usize)> = ranked.iter().map(Candidate::bound_seconds).zip(0..).collect();
     order.retain(|&(bound, _)| bound < best);
     order.sort_by(|left, right| left.0.total_cmp(&right.0));
     order.truncate(MOST_DEEPENED);
     let is_chosen = |index: usize| order.iter().any(|&(_, chosen)| chosen == index);
-    let limit_bytes = request.own_limit_bytes();
-    in_parallel(ranked.into_iter().enumerate().collect(), |(index, mut candidate): (usize, Candidate<'g>)| {
-        if let Some(next) = candidate.next.as_ref().filter(|_| is_chosen(index)) {
-            let deeper = candidate.sketch.label(limit_bytes, next.exposure, Some(next), Effort::Much);
-            candidate.next = deeper.or(candidate.next);
-        }
-        candidate
+    in_parallel(ranked.into_iter().enumerate().collect(), |(index, candidate): (usize, Candidate<'_>)| {
+        if is_chosen(index) { candidate.deepened() } else { candidate }
     })
 }
 

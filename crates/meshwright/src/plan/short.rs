@@ -17,6 +17,8 @@ const LEAST_GAIN: f64 = 0.03;
 const LEAST_GAIN_ON_HOST: f64 = 0.01;
 /// State is not worth it that takes less than this share of the memory.
 const LEAST_ON_HOST: f64 = 0.05;
+/// What is known to be as close to the best is not searched for any longer.
+const MOST_GAP_SETTLED: f64 = 1e-2;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -86,23 +88,24 @@ enum Slicing<'s, 'g> {
 
 /// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.
 pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
-    let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > MOST_GAP;
-    let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
-    let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
-    let limit_bytes = labelled.limit_bytes;
-    let Some(again) = sketch.label(limit_bytes, labelled.exposure, Some(labelled), Effort::Much) else { return };
-    if again.seconds < labelled.seconds * (1.0 - LEAST_FASTER) {
-        let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again);
-        refine(request, vec![candidate], seconds, searched);
-        return;
-    }
-    let best = searched
-        .found
-        .iter_mut()
-        .find(|(_, outcome)| outcome.timeline.step_seconds == seconds && outcome.peak_bytes <= request.limit_bytes);
-    if let Some((_, outcome)) = best {
-        let bound = &mut outcome.labelled.lower_bound_seconds;
-        *bound = bound.max(again.lower_bound_seconds);
+    for (most_gap, effort) in [(MOST_GAP, Effort::Much), (MOST_GAP_SETTLED, Effort::Most)] {
+        let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > most_gap;
+        let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
+        let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
+        let limit_bytes = labelled.limit_bytes;
+        let Some(again) = sketch.label(limit_bytes, labelled.exposure, Some(labelled), effort) else { return };
+        if again.seconds < labelled.seconds * (1.0 - LEAST_FASTER) {
+            let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again.clone());
+            refine(request, vec![candidate], seconds, searched);
+        }
+        // What came of the labels before may still be the best.
+        let is_best = |(_, outcome): &&mut (Arc<Sketch<'g>>, Outcome)| {
+            outcome.timeline.step_seconds == seconds && request.fits(outcome)
+        };
+        if let Some((_, outcome)) = searched.found.iter_mut().find(is_best) {
+            let bound = &mut outcome.labelled.lower_bound_seconds;
+            *bound = bound.max(again.lower_bound_seconds.min(outcome.labelled.seconds));
+        }
     }
 }
 
