@@ -27,6 +27,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import meshwright as mw
 
+sys.path.append(str(Path(__file__).parent.parent / "tests" / "torch"))
+
+import processes  # noqa: E402
+
 WORLD = 4
 # How often each is trained and timed; the best counts.
 REPEATS = 3
@@ -146,20 +150,6 @@ WAYS = {
 }
 
 
-def peak(work: Callable[[], Any]) -> int:
-    """The most that is allocated while something runs, above what there was before."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
-        work()
-    events = [event for event in told.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = most = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        most = max(most, now)
-    return most
-
-
 def measured(make: Callable[..., Any], model: Gpt, tokens: torch.Tensor, steps: int) -> dict[str, Any]:
     loss, optimizer = make(model, tokens)
 
@@ -191,7 +181,7 @@ def measured(make: Callable[..., Any], model: Gpt, tokens: torch.Tensor, steps: 
     held = {id(tensor): tensor for group in optimizer.param_groups for tensor in group["params"]}
     held |= {id(value): value for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)}
     resident = sum(_local(tensor).untyped_storage().nbytes() for tensor in held.values())
-    return {"losses": losses, "seconds": min(times), "moved": moved.count, "resident": resident, "peak": resident + peak(step)}
+    return {"losses": losses, "seconds": min(times), "moved": moved.count, "resident": resident, "peak": resident + processes.most_allocated(step)}
 
 
 def _local(tensor: Any) -> torch.Tensor:
@@ -223,9 +213,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.said is not None:
         return worker(options, options.said)
-    sys.path.append(str(Path(__file__).parent.parent / "tests" / "torch"))
-    import processes
-
     words = [word for name in ("layers", "width", "length", "batch", "steps") for word in (f"--{name}", str(getattr(options, name)))]
     rows = processes.run(WORLD, str(Path(__file__)), *words, seconds=1800)
     print(f"{'':26}{'loss':>10}{'CPU s/step':>12}{'MB moved':>10}{'MB held':>9}{'MB peak':>9}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import models
+import processes
 import torch
 import torch.distributed as dist
 
@@ -100,15 +101,7 @@ def sliced(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, op
 def measured(model: Any, optimizer: Any, batch: Any, step: Callable[[], Any]) -> int:
     """The most bytes of tensors in this process at a time during a step: what it holds anyway, and what PyTorch's
     allocator tells of the rest."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
-        step()
-    events = [event for event in told.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = most = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        most = max(most, now)
+    most = processes.most_allocated(step)
     held = [*model.parts().values(), *optimizer.rates]
     held += [local(value) for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
     # Of a batch that every process is given whole, its part counts.
