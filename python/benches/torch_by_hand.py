@@ -27,6 +27,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import meshwright as mw
 
+sys.path.append(str(Path(__file__).parent.parent / "tests" / "torch"))
+
+import processes  # noqa: E402
+
 WORLD = 4
 # How often each is trained and timed; the best counts.
 REPEATS = 3
@@ -119,9 +123,17 @@ def _local_forward(block: Block) -> Callable[[torch.Tensor], torch.Tensor]:
     return forward
 
 
-def planned(**options: Any) -> Callable[..., tuple[Callable[[], torch.Tensor], Any]]:
+# What was measured so far, by name.
+ROWS: dict[str, dict[str, Any]] = {}
+
+
+def planned(beside: str | None = None, **options: Any) -> Callable[..., tuple[Callable[[], torch.Tensor], Any]]:
+    """A plan, within the memory that another way took where that is named."""
+
     def make(model: Gpt, tokens: torch.Tensor) -> tuple[Callable[[], torch.Tensor], Any]:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        if beside is not None:
+            options["memory"] = ROWS[beside]["peak"]
         made, own = mw.torch.parallelize(model, optimizer, tokens, loss_of, microbatches=1, **options)
         return lambda: made(tokens), own
 
@@ -131,24 +143,11 @@ def planned(**options: Any) -> Callable[..., tuple[Callable[[], torch.Tensor], A
 WAYS = {
     "FSDP2 by hand": fsdp2,
     "ZeRO-3 planned": planned(mesh={"data": WORLD}, tactics=[mw.data("data"), mw.zero3("data")]),
+    "ZeRO-3 in FSDP2's memory": planned("FSDP2 by hand", mesh={"data": WORLD}, tactics=[mw.data("data"), mw.zero3("data")]),
     "tensor parallel by hand": tensor_parallel,
     "Megatron planned": planned(mesh={"model": WORLD}, tactics=[mw.megatron("model")]),
     "automatic": planned(),
 }
-
-
-def peak(work: Callable[[], Any]) -> int:
-    """The most that is allocated while something runs, above what there was before."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
-        work()
-    events = [event for event in told.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = most = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        most = max(most, now)
-    return most
 
 
 def measured(make: Callable[..., Any], model: Gpt, tokens: torch.Tensor, steps: int) -> dict[str, Any]:
@@ -182,7 +181,7 @@ def measured(make: Callable[..., Any], model: Gpt, tokens: torch.Tensor, steps: 
     held = {id(tensor): tensor for group in optimizer.param_groups for tensor in group["params"]}
     held |= {id(value): value for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)}
     resident = sum(_local(tensor).untyped_storage().nbytes() for tensor in held.values())
-    return {"losses": losses, "seconds": min(times), "moved": moved.count, "resident": resident, "peak": resident + peak(step)}
+    return {"losses": losses, "seconds": min(times), "moved": moved.count, "resident": resident, "peak": resident + processes.most_allocated(step)}
 
 
 def _local(tensor: Any) -> torch.Tensor:
@@ -192,7 +191,6 @@ def _local(tensor: Any) -> torch.Tensor:
 def worker(options: argparse.Namespace, said: str) -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
-    rows = {}
     for name, make in WAYS.items():
         torch.manual_seed(0)
         model = Gpt(options.layers, options.width, 512, options.length)
@@ -200,9 +198,9 @@ def worker(options: argparse.Namespace, said: str) -> None:
         found = measured(make, model, tokens, options.steps)
         every: list[Any] = [None] * WORLD
         dist.all_gather_object(every, found)
-        rows[name] = {**found, "seconds": sum(each["seconds"] for each in every), "peak": max(each["peak"] for each in every)}
+        ROWS[name] = {**found, "seconds": sum(each["seconds"] for each in every), "peak": max(each["peak"] for each in every)}
         if dist.get_rank() == 0:
-            Path(said).write_text(json.dumps(rows))
+            Path(said).write_text(json.dumps(ROWS))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -215,9 +213,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.said is not None:
         return worker(options, options.said)
-    sys.path.append(str(Path(__file__).parent.parent / "tests" / "torch"))
-    import processes
-
     words = [word for name in ("layers", "width", "length", "batch", "steps") for word in (f"--{name}", str(getattr(options, name)))]
     rows = processes.run(WORLD, str(Path(__file__)), *words, seconds=1800)
     print(f"{'':26}{'loss':>10}{'CPU s/step':>12}{'MB moved':>10}{'MB held':>9}{'MB peak':>9}")

@@ -22,7 +22,7 @@ func.func @main(%x: tensor<4x2xf32>, %start: tensor<2xf32>) -> (tensor<2xf32>, t
   return %all, %0#2 : tensor<2xf32>, tensor<4x2xf32>
 }
 //> # Written by Meshwright: what each device runs. Names that are not defined here are those of
-//> # `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.
+//> # `meshwright.torch.ops`, and `rank`, `device`, `groups`, `constants` and `chance`.
 //> 
 //> GROUPS = [
 //> ]

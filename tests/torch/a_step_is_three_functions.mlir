@@ -23,7 +23,7 @@ result "grads.weight" %10
 result "opt.momentum.weight" %12 "opt.momentum.weight"
 result "params.weight" %14 "params.weight"
 //> # Written by Meshwright: what each device runs. Names that are not defined here are those of
-//> # `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.
+//> # `meshwright.torch.ops`, and `rank`, `device`, `groups`, `constants` and `chance`.
 //> 
 //> GROUPS = [
 //> ]
@@ -39,7 +39,7 @@ result "params.weight" %14 "params.weight"
 //>     v2 = arguments[2]  # batch
 //>     # layer/_mm#0 (model.py:3)
 //>     v4 = torch.mm(v2, v0)
-//>     v5 = torch.tanh(v4)
+//>     v5 = torch.tanh(v4, out=v4)
 //>     del v4
 //>     # loss/_sum#0 (model.py:4)
 //>     v7 = v5.sum((0, 1))
@@ -75,7 +75,7 @@ result "params.weight" %14 "params.weight"
 //>     saved.clear()
 //>     # optimizer/_mul#0 (train.py:9)
 //>     v19 = v1 * 0.5
-//>     v20 = v19 + v16
+//>     v20 = torch.add(v19, v16, out=v19)
 //>     v1.copy_(v20)
 //>     del v16, v19
 //>     v21 = v3[None, None].expand((3, 4))

@@ -14,7 +14,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -
   return %part : tensor<2x16xf32>
 }
 //> # Written by Meshwright: what each device runs. Names that are not defined here are those of
-//> # `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.
+//> # `meshwright.torch.ops`, and `rank`, `device`, `groups`, `constants` and `chance`.
 //> 
 //> GROUPS = [
 //> ]
@@ -31,9 +31,9 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -
 //>     v2 = arguments[2]
 //>     v4 = torch.mm(v0, v1)
 //>     v5 = v2[None].expand((4, 16))
-//>     v6 = v4 + v5
+//>     v6 = torch.add(v4, v5, out=v4)
 //>     del v4, v5
-//>     v7 = v6 * 0.5
+//>     v7 = torch.mul(v6, 0.5, out=v6)
 //>     del v6
 //>     v12 = remainder(rank, 2)
 //>     v13 = v12 * 2

@@ -6,7 +6,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %1 : tensor<2xf32>
 }
 //> # Written by Meshwright: what each device runs. Names that are not defined here are those of
-//> # `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.
+//> # `meshwright.torch.ops`, and `rank`, `device`, `groups`, `constants` and `chance`.
 //> 
 //> GROUPS = [
 //> ]
@@ -20,6 +20,6 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 //> def run(arguments):
 //>     v0 = arguments[0]
 //>     v3 = v0 + -3.4028234663852886e38
-//>     v4 = v3 * 0.1
+//>     v4 = torch.mul(v3, 0.1, out=v3)
 //>     del v3
 //>     return [v4]

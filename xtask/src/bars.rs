@@ -13,7 +13,7 @@ type Section = fn() -> Result<bool>;
 
 /// What can be asked for, in the order in which all of it is printed.
 #[rustfmt::skip] // One row a section.
-const SECTIONS: [(&str, Section); 8] = [
+const SECTIONS: [(&str, Section); 9] = [
     ("time", time),
     ("gap", gap),
     ("osdp", osdp),
@@ -22,6 +22,7 @@ const SECTIONS: [(&str, Section); 8] = [
     ("tests", tests),
     ("jax", jax),
     ("torch", torch),
+    ("processes", processes),
 ];
 
 /// Prints a section, or all of them. Gives whether everything that can fail went well.
@@ -136,6 +137,12 @@ fn jax() -> Result<bool> {
 fn torch() -> Result<bool> {
     let tool = "torch_capture";
     scripts("requirements-torch.txt", &[&[tool, "numbers"], &[tool, "memory"], &[tool, "scale"], &[tool, "peers"]])
+}
+
+/// Steps of PyTorch on four processes of this machine: beside one process, beside what was foretold, and beside the same
+/// written by hand.
+fn processes() -> Result<bool> {
+    scripts("requirements-torch.txt", &[&["torch_by_hand"], &["torch_running"]])
 }
 
 /// Runs tools of `python/benches`, each with its arguments, on the package as its users build it.

@@ -20,7 +20,7 @@ const USAGE: &str = "\
 Usage: cargo xtask test [--rust | --python | --web | --torch | --jax VERSION]
        cargo xtask web [--check]
        cargo xtask bench [--profile]
-       cargo xtask bars [time | gap | osdp | grid | stages | tests | jax | torch]
+       cargo xtask bars [time | gap | osdp | grid | stages | tests | jax | torch | processes]
 
   test            build the command and run every test
   test --rust     only the tests in Rust

@@ -21,6 +21,7 @@ class Group:
     name: str
     # Ranks in the order of their parts.
     ranks: tuple[int, ...]
+    is_gloo: bool
 
     @property
     def size(self) -> int:
@@ -49,7 +50,7 @@ def make_groups(partitions: Sequence[Sequence[Sequence[int]]], mesh: DeviceMesh)
             known[key] = next((group for ranks, group in made.items() if dist.get_rank() in ranks), None)
         own = next((group for group in members if dist.get_rank() in group), None)
         if own is not None:
-            groups.append(Group(known[key].group_name, own))
+            groups.append(Group(known[key].group_name, own, dist.get_backend(known[key]) == "gloo"))
     return groups
 
 
@@ -65,7 +66,17 @@ def _known_groups(mesh: DeviceMesh) -> dict[frozenset[tuple[int, ...]], Any]:
 
 def all_gather(value: torch.Tensor, dim: int, group: Group) -> torch.Tensor:
     """The parts of all devices one behind the other."""
-    made = _wait(_OPS.all_gather_into_tensor(value.contiguous(), group.size, group.name))
+    return _in_order(_wait(_OPS.all_gather_into_tensor(value.contiguous(), group.size, group.name)), dim, group)
+
+
+def all_gathers(values: Sequence[torch.Tensor], dims: Sequence[int], group: Group) -> list[torch.Tensor]:
+    """Several gathers at once."""
+    made = _OPS.all_gather_into_tensor_coalesced([value.contiguous() for value in values], group.size, group.name)
+    return [_in_order(_wait(value), dim, group) for value, dim in zip(made, dims)]
+
+
+def _in_order(made: torch.Tensor, dim: int, group: Group) -> torch.Tensor:
+    """Parts that lie behind each other in the order of ranks, along a dimension in the order of the group."""
     if dim == 0 and group.order is None:
         return made
     parts = made.chunk(group.size)
@@ -80,16 +91,55 @@ def all_reduce(value: torch.Tensor, kind: str, group: Group) -> torch.Tensor:
     return _wait(_OPS.all_reduce(value.contiguous(), kind, group.name))
 
 
+def all_reduces(values: Sequence[torch.Tensor], kind: str, group: Group) -> list[torch.Tensor]:
+    """Several sums at once."""
+    return [_wait(value) for value in _OPS.all_reduce_coalesced([value.contiguous() for value in values], kind, group.name)]
+
+
 def reduce_scatter(value: torch.Tensor, kind: str, dim: int, group: Group) -> torch.Tensor:
     """The part of this device of what all devices make together."""
     if value.dtype == torch.bool:
         return reduce_scatter(value.to(torch.uint8), _OF_BOOLS[kind], dim, group).to(torch.bool)
+    return reduce_scatters([value], kind, [dim], group)[0]
+
+
+def reduce_scatters(
+    values: Sequence[torch.Tensor], kind: str, dims: Sequence[int], group: Group
+) -> list[torch.Tensor]:
+    """Several at once. Gloo would reduce all of a value on every device: there the parts are exchanged, and reduced where
+    they belong."""
+    if not group.is_gloo:
+        whole = [_by_rank(value, dim, group) for value, dim in zip(values, dims)]
+        return [_wait(value) for value in _OPS.reduce_scatter_tensor_coalesced(whole, kind, group.size, group.name)]
+    shapes = [
+        [size // group.size if own == dim else size for own, size in enumerate(value.shape)]
+        for value, dim in zip(values, dims)
+    ]
+    rows = [_by_rank(value, dim, group).reshape(group.size, -1) for value, dim in zip(values, dims)]
+    widths = [row.shape[1] for row in rows]
+    sent = rows[0] if len(rows) == 1 else torch.cat(rows, 1)
+    del rows
+    # Sizes are those of the first dimension.
+    ones = [1] * group.size
+    received = _wait(_OPS.all_to_all_single(sent, ones, ones, group.name))
+    del sent
+    return [_reduced(part, kind).reshape(shape) for part, shape in zip(received.split(widths, 1), shapes)]
+
+
+def _by_rank(value: torch.Tensor, dim: int, group: Group) -> torch.Tensor:
+    """The parts of a dimension one behind the other, in the order of ranks."""
     if dim or group.order is not None:
         parts = list(value.chunk(group.size, dim))
         if group.order is not None:
             parts = [part for _, part in sorted(zip(group.order, parts), key=lambda row: row[0])]
         value = torch.cat(parts)
-    return _wait(_OPS.reduce_scatter_tensor(value.contiguous(), kind, group.size, group.name))
+    return value.contiguous()
+
+
+def _reduced(parts: torch.Tensor, kind: str) -> torch.Tensor:
+    if kind == "sum":
+        return parts.sum(0, dtype=parts.dtype)
+    return {"max": torch.amax, "min": torch.amin, "product": torch.prod}[kind](parts, 0)
 
 
 def all_to_all(value: torch.Tensor, split: int, concat: int, group: Group) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,12 +45,18 @@ class ParallelModel(torch.nn.Module):
     inside hold parameters and buffers, and cannot be called.
     """
 
-    def __init__(self, step: WholeStep, leaves: Sequence[Leaf], constants: Mapping[str, torch.Tensor], plan: Any) -> None:
+    def __init__(
+        self, step: WholeStep, leaves: Sequence[Leaf], constants: Mapping[str, torch.Tensor], plan: Any, seed: int,
+        training: bool,
+    ) -> None:  # fmt: skip
         super().__init__()
         # Neither modules nor parameters, which assignment would look for. Autograd comes to the backward pass through
         # something that needs a gradient.
         anchor = torch.zeros((), requires_grad=True)
         self.__dict__.update(_step=step, _leaves=leaves, _constants=dict(constants), _kept=None, _anchor=anchor, plan=plan)
+        # What is drawn follows from the seed of the first process and from how many steps there were.
+        self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training)
+        self.train(training)
 
     @property
     def source(self) -> str:
@@ -69,6 +76,12 @@ class ParallelModel(torch.nn.Module):
 
     def _checked(self, batch: Any) -> dict[str, torch.Tensor]:
         """The tensors of a batch by name. All has to be as it was when the step was captured."""
+        if self.training != self._was_training and (self.training or self._is_mode_seen()):
+            modes = ("evaluation", "training")
+            raise _core.Error(
+                f"the model was planned for {modes[self._was_training]}, and is set to {modes[self.training]} now\n\n"
+                f"hint: call `parallelize` with a model in the mode of {modes[self.training]}, and load its state"
+            )
         paths, leaves, _ = _flattened(batch)
         found = {path: Leaf.of(path, leaf) for path, leaf in zip(paths, leaves)}
         for expected in self._leaves:
@@ -82,6 +95,10 @@ class ParallelModel(torch.nn.Module):
         if found:
             raise _core.Error(f"the batch has `{next(iter(found))}`, which it had not when the step was planned")
         return {path: leaf for path, leaf in zip(paths, leaves) if torch.is_tensor(leaf)}
+
+    def _is_mode_seen(self) -> bool:
+        """Whether evaluation would be other than training: it draws nothing, and moves no statistics of batches."""
+        return self._step.draws or any(name.startswith("buffers.") for name in self._step.result_names)
 
     def parts(self) -> dict[str, torch.Tensor]:
         """What this process holds of parameters and buffers, by name."""
@@ -100,6 +117,7 @@ class ParallelModel(torch.nn.Module):
     def _forward(self, leaves: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
         with torch.no_grad(), failures():
             held = self.parts()
+            self._step.begin(f"{self._seed}/{next(self._steps)}")
             results, left = self._step.forward(held | self._inputs(leaves))
             for name, value in results.items():
                 if name.startswith("buffers.") and value is not held[name]:

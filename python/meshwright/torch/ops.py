@@ -9,14 +9,16 @@ from typing import Any
 
 import torch
 
-from meshwright.torch.collectives import all_gather, all_reduce, all_to_all, broadcast, permute, reduce_scatter
+from meshwright.torch.collectives import (
+    all_gather, all_gathers, all_reduce, all_reduces, all_to_all, broadcast, permute, reduce_scatter, reduce_scatters,
+)  # fmt: skip
 
 __all__ = [
-    "all_gather", "all_reduce", "all_to_all", "attention", "attention_grad", "batch_norm_grad", "batch_norm_inference",
-    "batch_norm_training", "broadcast", "cholesky", "convolution", "cube_root", "extreme", "extreme_window", "gather", "inf", "leading_zeros",
+    "all_gather", "all_gathers", "all_reduce", "all_reduces", "all_to_all", "attention", "attention_grad", "batch_norm_grad", "batch_norm_inference",
+    "batch_norm_training", "broadcast", "cholesky", "chosen_products", "convolution", "cube_root", "extreme", "extreme_window", "gather", "inf", "leading_zeros",
     "nan", "pad", "part", "permute", "population_count", "product", "put_part", "put_part_", "quotient", "random_normal",
-    "random_uniform", "reduce_scatter", "reduce_window", "remainder", "round_away", "scatter", "select_and_scatter", "sort",
-    "take", "top_k", "torch",
+    "random_uniform", "reduce_scatter", "reduce_scatters", "reduce_window", "remainder", "round_away", "scatter", "select_and_scatter", "sort",
+    "summed_products", "take", "top_k", "torch",
 ]  # fmt: skip
 
 Tensor = torch.Tensor
@@ -58,12 +60,12 @@ def population_count(value: Tensor) -> Tensor:
     return sum(((value >> bit) & 1 for bit in range(value.element_size() * 8)), torch.zeros_like(value))
 
 
-def random_uniform(low: Any, high: Any, shape: Numbers, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.rand(shape, dtype=dtype, device=device) * (high - low) + low
+def random_uniform(low: Any, high: Any, shape: Numbers, dtype: torch.dtype, chance: torch.Generator) -> Tensor:
+    return torch.rand(shape, dtype=dtype, device=chance.device, generator=chance) * (high - low) + low
 
 
-def random_normal(mean: Any, deviation: Any, shape: Numbers, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.randn(shape, dtype=dtype, device=device) * deviation + mean
+def random_normal(mean: Any, deviation: Any, shape: Numbers, dtype: torch.dtype, chance: torch.Generator) -> Tensor:
+    return torch.randn(shape, dtype=dtype, device=chance.device, generator=chance) * deviation + mean
 
 
 # Shapes.
@@ -173,12 +175,8 @@ def scatter(
     sizes, wide = [], iter(window)
     for dim in range(len(shape)):
         sizes.append(1 if dim in inserted or dim in batching else updates.shape[next(wide)])
-    is_rows = kind == "sum" and value == 0.0 if not torch.is_tensor(value) else False
-    if is_rows and _are_rows(shape, window, inserted, batching, index_map, updates):
-        rows = starts.squeeze(-1)
-        rows = torch.where((rows >= 0) & (rows < shape[0]), rows, shape[0])
-        # The row behind the last is for what is left out.
-        return torch.ops.aten.embedding_dense_backward(updates, rows, shape[0] + 1, shape[0], False)[: shape[0]]
+    if _are_rows(shape, window, inserted, batching, index_map, updates):
+        return _scatter_rows(value, shape, starts, updates, kind, index_map)
     made = value.clone() if torch.is_tensor(value) else updates.new_full(shape, value)
     inside = torch.ones((), dtype=torch.bool, device=updates.device)
     for number, dim in enumerate(index_map):
@@ -202,9 +200,39 @@ def scatter(
 def _are_rows(
     shape: Numbers, window: Numbers, inserted: Numbers, batching: Numbers, index_map: Numbers, updates: Tensor
 ) -> bool:
-    """Whether whole rows of a matrix are added up, as the gradient of a table of embeddings is."""
-    is_table = len(shape) == 2 and list(inserted) == [0] and list(index_map) == [0] and not batching
-    return is_table and list(window) == [updates.ndim - 1] and updates.shape[-1] == shape[1] and updates.is_floating_point()
+    """Whether indices are those of the first dimensions, and windows all of the others, as the gradient of a table of
+    embeddings is."""
+    count, rank = len(inserted), updates.ndim
+    inner = rank - (len(shape) - count)
+    is_outer = sorted(inserted) == sorted(index_map) == list(range(count)) and not batching
+    return is_outer and list(window) == list(range(inner, rank)) and tuple(updates.shape[inner:]) == tuple(shape[count:])
+
+
+def _scatter_rows(value: Any, shape: Numbers, starts: Tensor, updates: Tensor, kind: str, index_map: Numbers) -> Tensor:
+    """Rows that are changed where their numbers are told. The row behind the last is for what is left out."""
+    outer = shape[: len(index_map)]
+    count, width = math.prod(outer), math.prod(shape[len(index_map) :])
+    rows = torch.zeros((), dtype=torch.int64, device=updates.device)
+    inside = torch.ones((), dtype=torch.bool, device=updates.device)
+    for number, dim in enumerate(index_map):
+        start = starts[..., number]
+        inside = inside & (start >= 0) & (start < shape[dim])
+        rows = rows + start.to(torch.int64) * math.prod(outer[dim + 1 :])
+    rows = torch.where(inside, rows, count).expand(starts.shape[:-1]).reshape(-1)
+    if kind == "sum" and not torch.is_tensor(value) and value == 0.0 and updates.is_floating_point():
+        made = torch.ops.aten.embedding_dense_backward(updates.reshape(-1, width), rows, count + 1, count, False)
+        return made[:count].reshape(shape)
+    made = updates.new_empty((count + 1, width))
+    made[:count] = value.reshape(count, width) if torch.is_tensor(value) else value
+    given = updates.reshape(-1, width)
+    if kind == "sum":
+        made.index_add_(0, rows, given)
+    elif kind == "replace":
+        made[rows] = given
+    else:
+        made[count:] = 0
+        made.index_reduce_(0, rows, given, {"max": "amax", "min": "amin", "product": "prod"}[kind])
+    return made[:count].reshape(shape)
 
 
 def _spread(value: Tensor, dims: Sequence[int], rank: int) -> Tensor:
@@ -237,6 +265,30 @@ def _places(
             place = place + _spread(torch.arange(sizes[dim], device=value.device), [next(wide)], rank)
         places.append(place)
     return places
+
+
+# Matrices that rows choose.
+
+
+def chosen_products(left: Tensor, table: Tensor, indices: Tensor) -> Tensor:
+    """Of every row the product with the matrix of its index, all rows of a matrix at once. Indices outside count as the
+    nearest inside."""
+    made = left.new_empty(*left.shape[:-1], table.shape[-1])
+    indices = indices.clamp(0, len(table) - 1)
+    for number, matrix in enumerate(table):
+        rows = (indices == number).nonzero().squeeze(-1)
+        made[rows] = torch.matmul(left[rows], matrix)
+    return made
+
+
+def summed_products(left: Tensor, right: Tensor, indices: Tensor, count: int) -> Tensor:
+    """For so many indices the sum of the products of all rows that have it."""
+    made = left.new_empty(count, left.shape[1], right.shape[2])
+    for number in range(count):
+        rows = (indices == number).nonzero().squeeze(-1)
+        wide = left[rows].transpose(0, 1).reshape(left.shape[1], -1)
+        torch.mm(wide, right[rows].reshape(-1, right.shape[2]), out=made[number])
+    return made
 
 
 # Windows.

@@ -75,9 +75,11 @@ def parallelize(
     step = control.together(lambda: _step(control, captured, found, device))
     step.meet()
     if compile:
+        control.together(lambda: _check_compiler(device))
         step.compile()
     paths, leaves, _ = _flattened(batch)
-    made = ParallelModel(step, tuple(map(Leaf.of, paths, leaves)), captured.constants, found)
+    seed = control.from_first(torch.initial_seed)
+    made = ParallelModel(step, tuple(map(Leaf.of, paths, leaves)), captured.constants, found, seed, model.training)
     with torch.no_grad():
         hold(made, model, initial_tensors(model, step))
     names = {parameter: path for path, parameter in model.named_parameters()}
@@ -116,6 +118,17 @@ def _check_world(cluster: str) -> None:
             f"the cluster has {count} devices `{name}`, and there are {dist.get_world_size()} processes\n\n"
             "hint: start as many processes as there are devices, or use `meshwright.torch.plan` for a cluster that is not here"
         )
+
+
+def _check_compiler(device: torch.device) -> None:
+    """Compiles next to nothing. What is missing would be found out only in the first step, and in no words of ours."""
+    try:
+        torch.compile(lambda value: value * 2 + 1)(torch.ones(2, device=device))
+    except Exception as error:  # noqa: BLE001
+        raise _core.Error(
+            f"`torch.compile` compiles nothing here: {str(error).strip().splitlines()[0]}\n\n"
+            "hint: PyTorch needs a C++ compiler for CPUs and Triton for GPUs; without `compile=True` ops run one by one"
+        ) from error
 
 
 def _outline(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Any) -> str:

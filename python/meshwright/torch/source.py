@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import linecache
 from collections.abc import Callable, Sequence
@@ -36,9 +37,19 @@ class Source:
     def meet(self, groups: Sequence[Group]) -> None:
         self.names["groups"] = groups
 
+    @property
+    def draws(self) -> bool:
+        """Whether anything is left to chance."""
+        return "chance(" in self.text
+
+    def begin(self, seed: str) -> None:
+        """Begins a step, in which numbers are drawn that follow from a seed."""
+        if self.draws:
+            self.names["chance"] = Chance(seed, self.names["device"])
+
     def compile(self) -> None:
         """Has PyTorch compile all functions when they are first called."""
-        for name in ("forward", "backward", "update"):
+        for name in {"forward", "backward", "update", "run"} & self.names.keys():
             self.names[name] = torch.compile(self.names[name], dynamic=False)
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -47,6 +58,21 @@ class Source:
     def gives(self, name: str) -> list[int]:
         """Numbers of the results that a function gives."""
         return self.names[name.upper()]
+
+
+class Chance:
+    """Generators of random numbers. Every process draws the same for an op, of which it may have a part, and for the op
+    that computes it again."""
+
+    def __init__(self, seed: str, device: torch.device) -> None:
+        self.seed, self.device = seed, device
+        # How often each op has drawn: once for every microbatch.
+        self.turns: dict[int, int] = {}
+
+    def __call__(self, place: str, op: int) -> torch.Generator:
+        turn = self.turns[op] = self.turns.get(op, -1) + 1
+        digest = hashlib.sha256(f"{self.seed}/{turn}/{place}".encode()).digest()
+        return torch.Generator(self.device).manual_seed(int.from_bytes(digest[:7], "big"))
 
 
 def _constant(dtype: torch.dtype, shape: Sequence[int], digits: str, device: torch.device) -> torch.Tensor:

@@ -44,14 +44,24 @@ class StagedStep:
         self.buffers = pipeline.buffers
         # What this stage holds of arguments and results: their buffers.
         self.given = self._here(self.argument_names, pipeline.arguments)
-        self.made = self._here(self.result_names, pipeline.results)
-        self.arguments = {name: self._stored(buffer) for name, buffer in self.given.items()}
-        self.results = {name: self._stored(buffer) for name, buffer in self.made.items()}
+        self.made = {name: buffer for buffer, name in self._here(self.result_names, pipeline.results).items()}
+        self.received = self._received(pipeline.results)
+        self.arguments = {name: self._stored(buffer) for buffer, name in self.given.items()}
+        self.results = {name: self._stored(self._senders[buffer]) for buffer, name in self.received.items()}
+        self.results |= {name: self._stored(buffer) for name, buffer in self.made.items()}
         self.sources = self._sources()
 
-    def _here(self, names: Sequence[str], copies: Sequence[Sequence[int]]) -> dict[str, int]:
+    def _here(self, names: Sequence[str], copies: Sequence[Sequence[int]]) -> dict[int, str]:
+        """Names by buffers: a stage may have an input as a whole and one microbatch of it after the other."""
         rows = zip(names, copies)
-        return {name: buffer for name, buffers in rows for buffer in buffers if self.buffers[buffer][0] == self.stage}
+        return {buffer: name for name, buffers in rows for buffer in buffers if self.buffers[buffer][0] == self.stage}
+
+    def _received(self, copies: Sequence[Sequence[int]]) -> dict[int, str]:
+        """Gradients that another stage finishes and this one updates with too, of parameters that both have: by buffer."""
+        rows = [(name, buffers) for name, buffers in zip(self.result_names, copies) if name.startswith("grads.")]
+        finished = {buffer: name for name, buffers in rows if name not in self.made for buffer in buffers}
+        here = [into for into in self._senders if self.buffers[into][0] == self.stage]
+        return {into: finished[self._senders[into]] for into in here if self._senders[into] in finished}
 
     def _stored(self, buffer: int) -> Stored:
         _, is_each, dim, _, shape, cut = self.buffers[buffer]
@@ -91,8 +101,16 @@ class StagedStep:
             source.meet([groups[partitions.index(partition)] for partition in source.partitions])
 
     def compile(self) -> None:
-        for source in self.sources.values():
+        for source in set(self.sources.values()):
             source.compile()
+
+    @property
+    def draws(self) -> bool:
+        return any(source.draws for source in self.sources.values())
+
+    def begin(self, seed: str) -> None:
+        for source in self.sources.values():
+            source.begin(seed)
 
     def part(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """The part of this process of an input, of all microbatches."""
@@ -120,19 +138,24 @@ class StagedStep:
         results = {name: self._whole(memory, buffer) for name, buffer in self.made.items() if self._is_there(memory, buffer)}
         results["loss"] = self._everywhere("loss", results.get("loss"))
         early = {name: value for name, value in results.items() if not name.startswith("grads.")}
-        return early, ({name: value for name, value in results.items() if name.startswith("grads.")}, updates)
+        gradients = {name: value for name, value in results.items() if name.startswith("grads.")}
+        for piece, values, _ in updates:
+            rows = zip(self.pipeline.pieces[piece][2], values)
+            gradients |= {self.received[buffer]: value for buffer, value in rows if buffer in self.received}
+        return early, (gradients, updates)
 
     def backward(self, left: Any) -> tuple[dict[str, torch.Tensor], Any]:
         return left
 
     def update(self, given: Parts, gradients: Parts, kept: Any) -> None:
-        for piece, _, saved in kept:
+        values = {buffer: given[name] for buffer, name in self.given.items() if name in given}
+        values |= {buffer: gradients[name] for buffer, name in self.received.items()}
+        for piece, had, saved in kept:
             _, _, reads, writes = self.pipeline.pieces[piece]
             source = self.sources[piece]
-            values = {self.given[name]: value for name, value in given.items() if name in self.given}
             names = {buffer: name for name, buffer in self.made.items()}
             finished = [gradients.get(names.get(writes[number], "")) for number in source.gives("backward")]
-            arguments = [values.get(buffer) for buffer in reads]
+            arguments = [values.get(buffer, value) for buffer, value in zip(reads, had)]
             taken = [own if own is not None else old for own, old in zip(finished, saved[: len(finished)])]
             source.function("update")(arguments, [*taken, *saved[len(finished) :]])
 
@@ -143,7 +166,7 @@ class StagedStep:
 
     def _filled(self, given: Parts) -> Memory:
         memory: Memory = {}
-        for name, buffer in self.given.items():
+        for buffer, name in self.given.items():
             if name not in given:
                 continue
             _, is_each, dim, *_ = self.buffers[buffer]

@@ -46,6 +46,13 @@ class WholeStep:
     def compile(self) -> None:
         self.source.compile()
 
+    @property
+    def draws(self) -> bool:
+        return self.source.draws
+
+    def begin(self, seed: str) -> None:
+        self.source.begin(seed)
+
     def part(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """The part of this process of an input."""
         return part_of(whole, self.mesh, self.arguments[name].cut)

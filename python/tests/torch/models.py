@@ -30,6 +30,15 @@ def gpt2(batch: int = 2) -> Case:
     return Case(transformers.GPT2LMHeadModel(config), {"input_ids": tokens, "labels": tokens})
 
 
+def deep(batch: int = 2) -> Case:
+    """A GPT-2 of enough layers for some of them to be computed again."""
+    config = transformers.GPT2Config(
+        n_layer=6, n_embd=32, n_head=4, vocab_size=64, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+    )
+    tokens = _tokens(64, batch, 16)
+    return Case(transformers.GPT2LMHeadModel(config), {"input_ids": tokens, "labels": tokens})
+
+
 def bert(batch: int = 2) -> Case:
     config = transformers.BertConfig(
         num_hidden_layers=2, hidden_size=16, num_attention_heads=4, intermediate_size=32, vocab_size=32,
@@ -129,4 +138,4 @@ def unet(batch: int = 2) -> Case:
     return Case(UNet().double(), torch.randn(batch, 3, 16, 16).double(), lambda output: output.square().mean())
 
 
-MODELS = {make.__name__: make for make in (gpt2, bert, llama, mixtral, t5, vit, resnet50, unet)}
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet)}

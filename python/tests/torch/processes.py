@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +55,17 @@ def run(count: int, script: str, *words: str, seconds: float = 600.0) -> dict[st
             logs = [(folder / f"{rank}.log").read_text()[-3000:] for rank in range(count)]
             raise AssertionError(f"processes ended with {codes}\n" + "\n".join(logs))
         return json.loads((folder / "said.json").read_text())
+
+
+def most_allocated(work: Callable[[], Any]) -> int:
+    """The most bytes that PyTorch allocates while something runs, above what there was before."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
+        work()
+    events = [event for event in told.profiler.kineto_results.events() if event.name() == "[memory]"]
+    now = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    return most

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
+import re
 import sys
 import time
 import traceback
@@ -13,11 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import models
+import processes
 import torch
 import torch.distributed as dist
 
 import meshwright as mw
+from meshwright.torch.capture import arguments_of, capture, loss_of
 from meshwright.torch.check import difference
+from meshwright.torch.place import local
+from meshwright.torch.plan import make_plan
 
 STEPS = 5
 Optimizer = Callable[[Any], torch.optim.Optimizer]
@@ -34,22 +40,89 @@ PLANS: dict[str, dict[str, Any]] = {
     "micro": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.zero2("data")], "microbatches": 2},
     "stages2": {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 4},
     "stages4": {"mesh": {"data": 1}, "tactics": [mw.stages(4)], "microbatches": 4},
+    # Under limits, which are shares of what the same takes without one.
+    "much": {"share": 0.8},
+    "less": {"share": 0.65},
+    "little": {"share": 0.5},
+    "remat": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.auto(only=["remat"])], "microbatches": 1, "share": 0.9},
+    # As ZeRO-3, with so many ops in slices.
+    "split": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1, "slices": 3},
 }
+MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet50")
+# What depends on all of a batch at once, as the loads of experts do, has no microbatches.
+WHOLE = {"mixtral"}
+# Models by name and plans, which is all that is compared. Of BERT no way to cut it into microbatches is found.
+ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if f"{model}:{plan}" not in ("bert:micro", "mixtral:micro")]
+ALL.append("deep:remat")
+# How far above the least a limit is where its share does not fit.
+ROOM = 1.02
+
+
+def limited(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with a limit of memory in place of the share of what a plan without one takes. The first process plans."""
+    share, told = options.pop("share"), [None]
+    if dist.get_rank() == 0:
+        plan = functools.partial(
+            mw.torch.plan, model, make(model.parameters()), batch, loss_fn, cluster="4xcpu", engine="pytorch-cpu", **options
+        )
+        told = [int(plan().peak_bytes * share)]
+        try:
+            plan(memory=told[0])
+        except mw.DoesNotFit as error:
+            number, unit = re.search(r"the smallest plan found takes ([\d.]+) (\w+)", str(error)).groups()
+            told = [int(float(number) * {"B": 1, "KiB": 2**10, "MiB": 2**20}[unit] * ROOM)]
+    dist.broadcast_object_list(told)
+    return {**options, "memory": told[0]}
+
+
+def sliced(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
+    """A plan in which some ops, each with the one after it, run in slices: the first that can."""
+    count = options.pop("slices")
+    if dist.get_rank() != 0:
+        return {}
+    captured = capture(model, batch, loss_fn, make(model.parameters()), runs=True)
+    asked = {"memory": None, "stages": None, **options}
+    plan = make_plan(captured.program, "4xcpu", engine="pytorch-cpu", **asked)
+    data, splits = json.loads(plan.json), []
+    for number, letter in itertools.product(range(data["model"]["ops"]), "ij"):
+        part = {"slices": 2, "factors": {letter: f"{number}-{number + 1}"}}
+        try:
+            tried = captured.program.load(json.dumps({**data, "splits": [*splits, part]}), "plan.json")
+            loops = tried.torch_source().count(" in range(")
+        except mw.Error:
+            continue
+        if loops > len(splits):
+            plan, splits = tried, [*splits, part]
+        if len(splits) == count:
+            break
+    return {"plan": plan}
+
+
+def measured(model: Any, optimizer: Any, batch: Any, step: Callable[[], Any]) -> int:
+    """The most bytes of tensors in this process at a time during a step: what it holds anyway, and what PyTorch's
+    allocator tells of the rest."""
+    most = processes.most_allocated(step)
+    held = [*model.parts().values(), *optimizer.rates]
+    held += [local(value) for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
+    # Of a batch that every process is given whole, its part counts.
+    inputs = model._inputs(model._checked(batch)).values()
+    stored = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in held}
+    return most + sum(stored.values()) + sum(value.numel() * value.element_size() for value in inputs)
 
 
 def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
-    """How far losses and gradients are from those of one process, at most in some steps. Parameters are seen in the gradients
-    of the next step; those that have no gradient but roundings, such as biases of keys, Adam moves anywhere."""
-    from meshwright.torch.capture import arguments_of, loss_of
-
+    """How far losses and gradients are from those of one process, at most in some steps, and parameters after these."""
     single = copy.deepcopy(model)
     own = make(single.parameters())
+    for key, change in (("share", limited), ("slices", sliced)):
+        if key in options:
+            options = change(model, batch, loss_fn, make, options)
     started = time.monotonic()
     model, optimizer = mw.torch.parallelize(model, make(model.parameters()), batch, loss_fn, **options)
     planned = time.monotonic() - started
     schedules = [torch.optim.lr_scheduler.StepLR(each, 2, 0.5) for each in (own, optimizer)]
     args, kwargs = arguments_of(batch)
-    worst: dict[str, tuple[float, str]] = {"loss": (0.0, ""), "grads": (0.0, "")}
+    worst: dict[str, tuple[float, str]] = {"loss": (0.0, ""), "grads": (0.0, ""), "params": (0.0, "")}
     for step in range(STEPS):
         expected = loss_of(single(*args, **kwargs), batch, loss_fn)
         expected.backward()
@@ -58,17 +131,33 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
         rows = [("loss", f"{step}", loss, expected)]
         ours = dict(model.named_parameters())
         for path, parameter in single.named_parameters():
-            # In stages, a process has some of the parameters.
-            if parameter.grad is not None and path in ours:
+            # In stages, a process has some of the parameters, and of one that several have the gradient is in one.
+            if parameter.grad is not None and path in ours and ours[path].grad is not None:
                 rows.append(("grads", f"{step}.{path}", ours[path].grad.full_tensor(), parameter.grad))
+        seen: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(seen, [name for kind, name, *_ in rows if kind == "grads"])
+        wanted = {f"{step}.{path}" for path, parameter in single.named_parameters() if parameter.grad is not None}
+        assert wanted == set(itertools.chain(*seen)), wanted - set(itertools.chain(*seen))
         for each in (own, optimizer, *schedules):
             each.step()
         own.zero_grad()
         optimizer.zero_grad()
-        for kind, name, found, wanted in rows:
-            worst[kind] = max(worst[kind], (difference(found.detach(), wanted.detach()), name))
+        if step == STEPS - 1:
+            expected_parameters = dict(single.named_parameters())
+            rows += [("params", path, ours[path].full_tensor(), expected_parameters[path]) for path in ours]
+        for kind, name, found, expected_value in rows:
+            worst[kind] = max(worst[kind], (difference(found.detach(), expected_value.detach()), name))
+
+    def step() -> None:
+        model(batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    told = json.loads(model.plan.json or "{}")
     return {
         "worst": worst, "plan": repr(model.plan), "planned": planned, "predicted": model.plan.peak_bytes,
+        "limit": options.get("memory"), "recomputed": len(told.get("recomputed", [])), "slices": len(told.get("splits", [])),
+        "measured": measured(model, optimizer, batch, step),
     }  # fmt: skip
 
 
@@ -81,19 +170,24 @@ def main(cases: list[str], said: str) -> None:
         torch.manual_seed(0)
         made = models.MODELS[name](8)
         options = dict(PLANS[plan])
+        if name in WHOLE and "microbatches" in options:
+            options["microbatches"] = 1
         if more:
             options["memory"] = more[0]
         started = time.monotonic()
         try:
-            make = functools.partial(torch.optim.AdamW, lr=made.rate, weight_decay=0.1)
+            # What has no gradient but roundings, such as biases of keys, an Adam with less epsilon moves anywhere.
+            make = functools.partial(torch.optim.AdamW, lr=made.rate, weight_decay=0.1, eps=1e-3)
             found[case] = compare(made.model, made.batch, made.loss_fn, make, options)
         except Exception:  # noqa: BLE001
             found[case] = {"error": traceback.format_exc()}
+            traceback.print_exc()
         found[case]["seconds"] = time.monotonic() - started
         every: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(every, found[case].get("worst"))
+        dist.all_gather_object(every, found[case])
         if "worst" in found[case]:
-            found[case]["worst"] = {kind: max(each[kind] for each in every) for kind in found[case]["worst"]}
+            found[case]["worst"] = {kind: max(each["worst"][kind] for each in every) for kind in found[case]["worst"]}
+            found[case]["measured"] = [each["measured"] for each in every]
         if dist.get_rank() == 0:
             print(case, json.dumps(found[case])[:400] if "error" not in found[case] else found[case]["error"], flush=True)
     if dist.get_rank() == 0:

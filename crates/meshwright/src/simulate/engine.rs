@@ -119,7 +119,7 @@ pub const ENGINES: &[Engine] = &[
     },
     PYTORCH,
     // Processes on one machine that talk through its memory: a collective is a meeting that everybody waits in, and nothing
-    // is combined or set aside. Its seconds are assumptions, not fitted.
+    // is set aside. Its seconds are assumptions, not fitted.
     Engine {
         name: "pytorch-cpu",
         dispatch_seconds: 5e-6,
@@ -127,7 +127,6 @@ pub const ENGINES: &[Engine] = &[
         step_seconds: 1e-4,
         overlap: false,
         overlap_gradients: false,
-        bucket_bytes: 0,
         collective_share: 1.0,
         contention: 0.0,
         reserved_bytes: 0,

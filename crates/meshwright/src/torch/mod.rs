@@ -1,10 +1,14 @@
 //! Local programs as Python source that PyTorch runs: ordinary tensor ops, and collectives by name.
 //!
 //! The source is a stage like any other: it is text, it can be read and stopped at, and what it does is what the
-//! program says, op by op and in its order. Values are deleted after their last use, so that memory is what was planned.
+//! program says, op by op and in its order, but for collectives that run as one. Values are deleted after their last use, so that memory is
+//! what was planned.
 
+mod combine;
 mod contract;
+mod experts;
 mod parts;
+mod reuse;
 mod table;
 mod values;
 mod writer;

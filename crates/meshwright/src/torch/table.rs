@@ -2,9 +2,12 @@
 //! of `meshwright.torch.ops`.
 
 use super::contract::dot_general;
-use super::values::Form;
+use super::reuse::out_name;
+use super::values::{Form, name};
 use super::writer::{Writer, tuple};
-use crate::program::{Binary, Collective, DType, Direction, Distribution, Op, OpId, RegionId, Unary, ValueId, Window};
+use crate::program::{
+    Binary, Collective, DType, Direction, Distribution, Id, Op, OpId, RegionId, Unary, ValueId, Window,
+};
 
 /// The expression that an op is. Loops, branches and barriers are statements, which the writer has.
 pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, String> {
@@ -54,7 +57,13 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
             let names = list(writer, &operands);
             format!("batch_norm_training({names}, {:?}, {})", norm.epsilon, norm.feature_dim)
         }
-        Op::Binary(binary) => self::binary(writer, *binary, operands[0], operands[1], result)?,
+        Op::Binary(binary) => match (writer.reused(op), in_place(*binary)) {
+            (Some(own), Some(function)) => {
+                let other = if operands[0] == own { operands[1] } else { operands[0] };
+                format!("{function}({}, {}, out={0})", name(own), writer.scalar(other))
+            }
+            _ => self::binary(writer, *binary, operands[0], operands[1], result)?,
+        },
         Op::BitcastConvert { dtype: to } => format!("{}.view({})", writer.tensor(operands[0]), dtype(*to)?),
         Op::BroadcastInDim(broadcast) => spread(writer, operands[0], &broadcast.shape, &broadcast.dims),
         Op::Case | Op::If | Op::OptimizationBarrier | Op::While => return Err("it is a statement".to_owned()),
@@ -158,7 +167,10 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
             };
             let (low, high) = (writer.scalar(operands[0]), writer.scalar(operands[1]));
             let dtype = dtype(program.dtype(operands[0]))?;
-            format!("random_{kind}({low}, {high}, {}, {dtype}, device)", tuple(shape))
+            // Where it comes from tells what is drawn once from what is drawn again, and its number how often it was.
+            let place = &program.locations[operation.location].scope;
+            let chance = format!("chance({place:?}, {})", op.index());
+            format!("random_{kind}({low}, {high}, {}, {dtype}, {chance})", tuple(shape))
         }
         Op::RngBitGenerator { .. } => return Err("random bits are not written yet".to_owned()),
         Op::Scatter(scatter) => self::scatter(writer, op, scatter)?,
@@ -202,9 +214,42 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
         Op::TopK { k } => format!("top_k({}, {k})", writer.tensor(operands[0])),
         Op::Transpose { permutation } => format!("{}.permute({})", writer.tensor(operands[0]), tuple(permutation)),
         Op::TriangularSolve(_) => return Err("triangular systems are not written yet".to_owned()),
-        Op::Unary(unary) => self::unary(*unary, &writer.tensor(operands[0]), program.dtype(operands[0])),
+        Op::Unary(unary) => match (writer.reused(op), out_name(*unary)) {
+            (Some(own), Some(function)) => format!("{function}({}, out={0})", name(own)),
+            _ => self::unary(*unary, &writer.tensor(operands[0]), program.dtype(operands[0])),
+        },
     };
     Ok(text)
+}
+
+/// The expression that collectives of one kind are together.
+pub(super) fn together(writer: &mut Writer<'_>, ops: &[OpId]) -> Result<String, String> {
+    let program = writer.program;
+    let operands: Vec<ValueId> = ops.iter().map(|&op| program.ops[op].operands[0]).collect();
+    let names = list(writer, &operands);
+    let dims = ops.iter().filter_map(|&op| match &program.ops[op].op {
+        Op::AllGather(gather) => Some(gather.dim),
+        Op::ReduceScatter(scatter) => Some(scatter.dim),
+        _ => None,
+    });
+    let dims = tuple(&dims.collect::<Vec<usize>>());
+    let first = &program.ops[ops[0]];
+    Ok(match &first.op {
+        Op::AllGather(gather) => {
+            let group = writer.group(&gather.collective.groups);
+            format!("all_gathers([{names}], {dims}, {group})")
+        }
+        Op::AllReduce(collective) => {
+            let (kind, group) = reduction(writer, first.regions[0], collective)?;
+            format!("all_reduces([{names}], \"{kind}\", {group})")
+        }
+        Op::ReduceScatter(scatter) => {
+            let (kind, group) = reduction(writer, first.regions[0], &scatter.collective)?;
+            format!("reduce_scatters([{names}], \"{kind}\", {dims}, {group})")
+        }
+        // Nothing else is ever put together.
+        other => return Err(format!("`{}` runs alone", other.name())),
+    })
 }
 
 /// The type of elements in PyTorch.
@@ -307,6 +352,17 @@ fn binary(
         Binary::Subtract => format!("{a} - {b}"),
         Binary::Xor => format!("{a} ^ {b}"),
         Binary::Zeta => call("torch.special.zeta"),
+    })
+}
+
+/// The function that writes the result of a binary op where the first operand is.
+fn in_place(binary: Binary) -> Option<&'static str> {
+    Some(match binary {
+        Binary::Add => "torch.add",
+        Binary::Divide => "torch.div",
+        Binary::Multiply => "torch.mul",
+        Binary::Subtract => "torch.sub",
+        _ => return None,
     })
 }
 

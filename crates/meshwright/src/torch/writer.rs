@@ -5,8 +5,11 @@ use std::fmt::Write;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::combine::combined;
+use super::experts::{experts, with_experts};
 use super::parts::{Part, roots};
-use super::table::expression;
+use super::reuse::reused;
+use super::table::{expression, together};
 use super::values::{Form, forms, name};
 use crate::program::{DType, Definition, Id, Op, OpId, Program, RegionId, ValueId};
 
@@ -21,6 +24,8 @@ pub(super) struct Writer<'p> {
     groups: Vec<Vec<Vec<i64>>>,
     /// Constants that are no single number: type, shape and bytes.
     constants: Vec<String>,
+    /// Operands that results take the places of.
+    reused: FxHashMap<OpId, ValueId>,
     lines: String,
     indent: usize,
     /// Where the last op came from, which is told where it changes.
@@ -35,6 +40,7 @@ impl<'p> Writer<'p> {
             forms: forms(program),
             groups,
             constants,
+            reused: FxHashMap::default(),
             lines: String::new(),
             indent: 0,
             place: String::new(),
@@ -46,7 +52,7 @@ impl<'p> Writer<'p> {
         let mut text = String::from(
             "# Written by Meshwright: what each device runs. Names that are not defined here are those of\n",
         );
-        text.push_str("# `meshwright.torch.ops`, and `rank`, `device`, `groups` and `constants`.\n\n");
+        text.push_str("# `meshwright.torch.ops`, and `rank`, `device`, `groups`, `constants` and `chance`.\n\n");
         let groups: Vec<String> = self.groups.iter().map(|groups| format!("    {groups:?},\n")).collect();
         let _ = writeln!(text, "GROUPS = [\n{}]", groups.concat());
         let _ = writeln!(text, "CONSTANTS = [\n{}]", self.constants.concat());
@@ -84,6 +90,11 @@ impl<'p> Writer<'p> {
             Form::Tensor => None,
             Form::Number { text, .. } => Some(text),
         }
+    }
+
+    /// The operand of an op that its result takes the place of.
+    pub(super) fn reused(&self, op: OpId) -> Option<ValueId> {
+        self.reused.get(&op).copied().filter(|&value| *self.form(value) == Form::Tensor)
     }
 
     /// The groups of a collective by their number.
@@ -133,9 +144,10 @@ impl<'p> Writer<'p> {
         let body = &self.program.body().results;
         let results: Vec<ValueId> = part.gives.iter().map(|&number| body[number]).collect();
         let mut kept: FxHashSet<ValueId> = results.iter().chain(&saves).copied().collect();
-        let written = self.writes(part)?;
+        let groups = self.groups_of(&part.ops, &kept);
+        let written = self.writes(part, &groups)?;
         kept.extend(part.writes.iter().map(|&(_, result)| body[result]));
-        self.block(&part.ops, &kept, &takes, &written)?;
+        self.block(&groups, &kept, &takes, &written)?;
         let given: Vec<String> = results.iter().map(|&value| self.tensor(value)).collect();
         let saved: Vec<String> = part.saves.iter().map(|&value| self.scalar(value)).collect();
         match part.name {
@@ -168,20 +180,25 @@ impl<'p> Writer<'p> {
         }
     }
 
+    /// Ops in the order in which they run, those together that run at once.
+    fn groups_of(&self, ops: &[OpId], kept: &FxHashSet<ValueId>) -> Vec<Vec<OpId>> {
+        with_experts(self, combined(self.program, ops), kept)
+    }
+
     /// After which op of a part each argument is overwritten: as soon as its next value is there and nothing reads it,
     /// or a view of it, any more.
-    fn writes(&self, part: &Part) -> Result<Writes, String> {
+    fn writes(&self, part: &Part, groups: &[Vec<OpId>]) -> Result<Writes, String> {
         let program = self.program;
         let roots = roots(program);
         let mut last: FxHashMap<ValueId, usize> = FxHashMap::default();
         let mut made: FxHashMap<ValueId, usize> = FxHashMap::default();
-        for (place, &op) in part.ops.iter().enumerate() {
+        for (place, &op) in placed(groups) {
             for value in program.outer_reads(op) {
                 roots[value.index()].iter().for_each(|&root| _ = last.insert(root, place));
             }
             program.ops[op].results.iter().for_each(|&result| _ = made.insert(result, place));
         }
-        let end = part.ops.len().saturating_sub(1);
+        let end = groups.len().saturating_sub(1);
         let values =
             |&(argument, result): &(usize, usize)| (program.body().arguments[argument], program.body().results[result]);
         let (views, others): (Vec<_>, Vec<_>) = part
@@ -207,32 +224,40 @@ impl<'p> Writer<'p> {
         Ok(written)
     }
 
-    /// Ops in order; what is deleted is what they make and what is `deletable`, and not what is `kept`.
+    /// Ops in order, those of a group at once; what is deleted is what they make and what is `deletable`, and not what is
+    /// `kept`.
     fn block(
         &mut self,
-        ops: &[OpId],
+        groups: &[Vec<OpId>],
         kept: &FxHashSet<ValueId>,
         deletable: &[ValueId],
         written: &Writes,
     ) -> Result<(), String> {
         let mut last: BTreeMap<ValueId, usize> = deletable.iter().map(|&value| (value, 0)).collect();
-        for (place, &op) in ops.iter().enumerate() {
+        for (place, &op) in placed(groups) {
             self.program.ops[op].results.iter().for_each(|&result| _ = last.insert(result, place));
             for value in self.program.outer_reads(op) {
                 last.entry(value).and_modify(|known| *known = place);
             }
         }
-        let mut ends: Vec<Vec<ValueId>> = vec![Vec::new(); ops.len()];
+        // What is made within a group for the rest of it is never there by itself.
+        let inner: FxHashSet<ValueId> = groups.iter().flat_map(|group| unmade(self.program, group)).collect();
+        let mut ends: Vec<Vec<ValueId>> = vec![Vec::new(); groups.len()];
         for (&value, &end) in &last {
-            if end < ops.len() && !kept.contains(&value) && *self.form(value) == Form::Tensor {
+            let is_unmade = inner.contains(&value);
+            if end < groups.len() && !kept.contains(&value) && *self.form(value) == Form::Tensor && !is_unmade {
                 ends[end].push(value);
             }
         }
+        self.reused.extend(reused(self.program, groups, &last, kept));
         let mut copied: BTreeSet<ValueId> = BTreeSet::new();
-        for (place, &op) in ops.iter().enumerate() {
+        for (place, group) in groups.iter().enumerate() {
             let mut dying = std::mem::take(&mut ends[place]);
             dying.sort_unstable();
-            self.operation(op, &mut dying)?;
+            match group.as_slice() {
+                &[op] => self.operation(op, &mut dying)?,
+                several => self.several(several)?,
+            }
             for &(argument, result) in written.get(&place).into_iter().flatten() {
                 self.overwrite(argument, result);
                 copied.insert(result);
@@ -296,6 +321,21 @@ impl<'p> Writer<'p> {
                 Ok(())
             }
         }
+    }
+
+    /// Collectives that are one, or an op that does without another.
+    fn several(&mut self, ops: &[OpId]) -> Result<(), String> {
+        self.tell_place(ops[0]);
+        if let &[maker, op] = ops
+            && let Some(text) = experts(self, maker, op)
+        {
+            self.line(&format!("{} = {text}", name(self.program.ops[op].results[0])));
+            return Ok(());
+        }
+        let text = together(self, ops).map_err(|reason| self.refused(ops[0], &reason))?;
+        let names: Vec<String> = ops.iter().map(|&op| name(self.program.ops[op].results[0])).collect();
+        self.line(&format!("{} = {text}", names.join(", ")));
+        Ok(())
     }
 
     fn refused(&self, op: OpId, reason: &str) -> String {
@@ -383,8 +423,8 @@ impl<'p> Writer<'p> {
                 self.line(&format!("{} = {}", name(argument), name(same)));
             }
         }
-        let kept = own.results.iter().copied().collect();
-        self.block(&own.ops, &kept, &own.arguments, &Writes::default())?;
+        let kept: FxHashSet<ValueId> = own.results.iter().copied().collect();
+        self.block(&self.groups_of(&own.ops, &kept), &kept, &own.arguments, &Writes::default())?;
         let verdict = self.scalar(own.results[0]);
         self.line(&format!("if not {verdict}:"));
         self.line("    break");
@@ -398,7 +438,7 @@ impl<'p> Writer<'p> {
         if region.ops.is_empty() && tensors.is_empty() {
             self.line("pass");
         }
-        self.block(&region.ops, &kept, arguments, &Writes::default())?;
+        self.block(&self.groups_of(&region.ops, &kept), &kept, arguments, &Writes::default())?;
         let changed: Vec<usize> = tensors.iter().copied().filter(|&at| region.results[at] != arguments[at]).collect();
         if changed.is_empty() {
             self.line("pass");
@@ -434,8 +474,8 @@ impl<'p> Writer<'p> {
             self.line(&head);
             self.indent += 1;
             let region = &program.regions[region];
-            let kept = region.results.iter().copied().collect();
-            self.block(&region.ops, &kept, &[], &Writes::default())?;
+            let kept: FxHashSet<ValueId> = region.results.iter().copied().collect();
+            self.block(&self.groups_of(&region.ops, &kept), &kept, &[], &Writes::default())?;
             for (&result, &value) in operation.results.iter().zip(&region.results) {
                 let text = self.tensor(value);
                 self.line(&format!("{} = {text}", name(result)));
@@ -460,6 +500,18 @@ impl<'p> Writer<'p> {
         let reads = own.ops.iter().flat_map(|&op| program.reads(op)).chain(own.results.iter().copied());
         starts_fresh && reads.filter(|&read| read == value).count() == 1
     }
+}
+
+/// What ops of a group make that others of it read.
+fn unmade(program: &Program, group: &[OpId]) -> Vec<ValueId> {
+    let reads: Vec<ValueId> = group.iter().flat_map(|&op| program.ops[op].operands.iter().copied()).collect();
+    let made = group.iter().flat_map(|&op| program.ops[op].results.iter().copied());
+    if group.len() < 2 { Vec::new() } else { made.filter(|value| reads.contains(value)).collect() }
+}
+
+/// Ops with the places of their groups.
+fn placed(groups: &[Vec<OpId>]) -> impl Iterator<Item = (usize, &OpId)> {
+    groups.iter().enumerate().flat_map(|(place, group)| group.iter().map(move |op| (place, op)))
 }
 
 /// Numbers as a tuple of Python.

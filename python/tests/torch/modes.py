@@ -1,0 +1,96 @@
+"""Dropout, evaluation and compilation on several processes. Started by `processes.py`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from storing import SHARDED, SQUARE, mean, prepared, train
+
+import meshwright as mw
+
+STAGED = {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 2}
+BATCH = torch.ones(8, 8)
+
+
+def noisy() -> torch.nn.Sequential:
+    """Inner activations weigh more than parameters, so that less memory means to compute some of them again."""
+    inner = [layer for _ in range(3) for layer in (torch.nn.Linear(16, 16), torch.nn.Dropout(0.5), torch.nn.Tanh())]
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.3), *inner, torch.nn.Linear(16, 8))
+
+
+def drawn() -> dict[str, Any]:
+    """Losses with dropout under plans, and by one and the same batch as often."""
+    found: dict[str, Any] = {}
+    for name, options in {"sharded": SHARDED, "square": SQUARE, "staged": STAGED}.items():
+        torch.manual_seed(0)
+        model = noisy()
+        made = mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), lr=0.1), BATCH, mean, **options)
+        found[name] = train(*made, 4)
+    with torch.no_grad():
+        found["again"] = [float(made[0](BATCH)) for _ in range(3)]
+    return found
+
+
+def share() -> float:
+    """The mean of ones after dropout, which is that of ones."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 512), torch.nn.Dropout(0.5))
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[0].bias.fill_(1.0)
+    made, _ = mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), lr=0.1), BATCH, lambda output: output.mean(), **SHARDED)
+    return float(made(BATCH).detach())
+
+
+def evaluated() -> dict[str, Any]:
+    torch.manual_seed(0)
+    model = noisy().eval()
+    expected = float(mean(model(BATCH)).detach())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    made, _ = mw.torch.parallelize(model, optimizer, BATCH, mean, **SHARDED)
+    with torch.no_grad():
+        found = float(made(BATCH))
+    try:
+        made.train()(BATCH)
+        told = "nothing"
+    except mw.Error as error:
+        told = str(error)
+    plain, _ = prepared(0, SHARDED)
+    with torch.no_grad():
+        both = [float(plain.train(mode)(BATCH)) for mode in (True, False)]
+    return {"expected": expected, "found": found, "told": told, "both": both}
+
+
+def compiled() -> dict[str, Any]:
+    options = {"mesh": {"data": 2}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1}
+    losses = [train(*prepared(0, {**options, "compile": flag}), 3) for flag in (False, True)]
+    torch._inductor.config.force_disable_caches = True
+    torch._inductor.config.cpp.cxx = ("/nowhere/c++",)
+    torch._dynamo.reset()
+    try:
+        prepared(0, {**options, "compile": True})
+        told = "nothing"
+    except mw.Error as error:
+        told = str(error)
+    return {"losses": losses, "told": told}
+
+
+WORK = {"drawn": drawn, "share": share, "evaluated": evaluated, "compiled": compiled}
+
+
+def main(names: list[str], said: str) -> None:
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    found = {name: WORK[name]() for name in names}
+    if dist.get_rank() == 0:
+        Path(said).write_text(json.dumps(found))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].split(","), sys.argv[2])
