@@ -77,3 +77,17 @@ def test_presets_that_find_nothing_say_so(name):
         with pytest.raises(mw.Error) as caught:
             prepared(name, way)
         assert re.match(r"tactic \d: no (pair|input|table|product)", str(caught.value))
+
+
+def test_limits_hold_for_stages():
+    """XLA has the last word here, too."""
+    step = prepared("mlp", "2 stages")
+    case, needed = ways.case_of("mlp"), max(xla_bytes(step), step.plan.peak_bytes)
+
+    def within(memory):
+        options = {"tactics": [mw.stages(2), mw.data("data")], "microbatches": 2, "memory": memory}
+        return mw.jax.parallelize(case.step, compiler_options=ways.QUICK, **case.options, **options).prepare(*ways.shapes("mlp"))
+
+    assert xla_bytes(within(needed)) <= needed
+    with pytest.raises(mw.DoesNotFit):
+        within(xla_bytes(step) - 1)
