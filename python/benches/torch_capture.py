@@ -211,6 +211,7 @@ def scale(names):
 
 def one(name):
     from meshwright import _core
+    from meshwright.torch.plan import make_plan
 
     make, cluster = LARGE[name]
     case = make()
@@ -221,7 +222,8 @@ def one(name):
     del captured
     importing, program = timed(lambda: _core.Program(text, name))
     imported = rss()
-    planning, plan = timed(lambda: program.plan(cluster, engine="pytorch"))
+    wishes = dict.fromkeys(("memory", "mesh", "tactics", "microbatches"))
+    planning, plan = timed(lambda: make_plan(program, cluster, engine="pytorch", **wishes))
     nodes = text.count(" = ")
     print(
         f"| {name} | {nodes:,} | {capturing} | {importing} | {planning} | {cluster} | {plan.step_seconds:.3f} | "

@@ -12,6 +12,7 @@ import torch
 
 from meshwright import _core
 from meshwright.tactics import Tactic, to_toml
+from meshwright.torch.allocate import no_new_arenas
 from meshwright.torch.capture import capture
 from meshwright.torch.inputs import (
     NO_TRAINED,
@@ -134,9 +135,10 @@ def make_plan(
     told = _tactics(tactics)
     has_stages = told is not None and _core.stage_count(told) is not None
     asked = {"memory": memory_text(memory), "mesh": axes, "tactics": told, "microbatches": microbatches, "engine": engine}
-    if has_stages:
-        return program.pipeline(cluster, **asked)
-    return program.plan(cluster, stages=None if stages is None else str(stages), **asked)
+    with no_new_arenas():
+        if has_stages:
+            return program.pipeline(cluster, **asked)
+        return program.plan(cluster, stages=None if stages is None else str(stages), **asked)
 
 
 def _tactics(tactics: Path_ | Iterable[Tactic] | None) -> str | None:
