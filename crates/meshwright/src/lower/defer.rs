@@ -15,7 +15,7 @@ use crate::shard::{Carried, Layout, Piece, PieceSet, Pieces, Reduction, Sharding
 /// and says so in the layout.
 pub fn defer(layout: &mut Layout<'_>, ways: &mut Ways<'_>) {
     let readers = Readers::new(layout.program, layout.ops());
-    let mut open: Vec<Option<Open>> = vec![None; layout.program.values.len()];
+    let mut open = vec![None; layout.program.values.len()];
     let yields = find_yields(layout, &readers, &mut open);
     for op in layout.ops().to_vec() {
         let operation = &layout.program.ops[op];
@@ -40,7 +40,7 @@ pub fn defer(layout: &mut Layout<'_>, ways: &mut Ways<'_>) {
                 settle(layout, &mut open, operand);
             }
         }
-        open[result.index()] = Some(node);
+        open[result.index()] = Some(Box::new(node));
         if let Some(&carried) = yields.get(&result) {
             leave_loop(layout, ways, &mut open, result, carried);
         } else if !readers.has_one(result) {
@@ -71,6 +71,9 @@ struct Open {
     finish_here: bool,
 }
 
+/// For every value, how it is open. Few are.
+type Opened = [Option<Box<Open>>];
+
 /// A sum that a loop carries.
 #[derive(Clone, Copy, Debug)]
 struct CarriedSum {
@@ -81,7 +84,7 @@ struct CarriedSum {
 
 /// Loops that begin with zeros and only add to them can carry a sum that is partial. Their arguments
 /// are opened; gives what each trip makes of them.
-fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut [Option<Open>]) -> FxHashMap<ValueId, CarriedSum> {
+fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut Opened) -> FxHashMap<ValueId, CarriedSum> {
     let program = layout.program;
     let mut yields = FxHashMap::default();
     for &op in layout.ops() {
@@ -95,7 +98,7 @@ fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut [Option<Open>]
                 continue;
             }
             let lies = layout.sharding(argument).clone();
-            open[argument.index()] = Some(Open {
+            open[argument.index()] = Some(Box::new(Open {
                 op: None,
                 lies,
                 strategy: Strategy::default(),
@@ -103,7 +106,7 @@ fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut [Option<Open>]
                 partial_price: 0.0,
                 finished_price: 0.0,
                 finish_here: true,
-            });
+            }));
             yields.insert(program.regions[body].results[index], CarriedSum { argument, result, trips });
         }
     }
@@ -111,13 +114,7 @@ fn find_yields(layout: &Layout<'_>, readers: &Readers, open: &mut [Option<Open>]
 }
 
 /// Decides whether a sum that a trip added to is finished in every trip or after the loop.
-fn leave_loop(
-    layout: &mut Layout<'_>,
-    ways: &mut Ways<'_>,
-    open: &mut [Option<Open>],
-    value: ValueId,
-    carried: CarriedSum,
-) {
+fn leave_loop(layout: &mut Layout<'_>, ways: &mut Ways<'_>, open: &mut Opened, value: ValueId, carried: CarriedSum) {
     let CarriedSum { argument, result, trips } = carried;
     let Some(node) = &open[value.index()] else { return };
     let joins = node.joined.contains(&argument);
@@ -141,7 +138,7 @@ fn leave_loop(
 
 /// A sum over time goes through a barrier as it is, for it is there only when its loop has ended; others are
 /// finished before.
-fn pass_barrier(layout: &mut Layout<'_>, open: &mut [Option<Open>], op: OpId) {
+fn pass_barrier(layout: &mut Layout<'_>, open: &mut Opened, op: OpId) {
     let operation = &layout.program.ops[op];
     for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
         let lies = open[operand.index()].as_ref().map(|node| node.lies.clone());
@@ -156,7 +153,7 @@ fn pass_barrier(layout: &mut Layout<'_>, open: &mut [Option<Open>], op: OpId) {
 }
 
 /// What an op can make of partial operands, or a partial value that arises in it.
-fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &[Option<Open>], op: OpId, result: ValueId) -> Option<Open> {
+fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &Opened, op: OpId, result: ValueId) -> Option<Open> {
     let (rule, strategy) = (layout.rule(op), layout.strategy(op));
     let ty = layout.program.ty(result);
     let own = strategy.result(rule, &layout.mesh, rule.results.first()?);
@@ -225,7 +222,7 @@ struct Join {
     reduction: Reduction,
 }
 
-fn joined(layout: &Layout<'_>, open: &[Option<Open>], op: OpId) -> Option<Join> {
+fn joined(layout: &Layout<'_>, open: &Opened, op: OpId) -> Option<Join> {
     let operands = &layout.program.ops[op].operands;
     let node = |index: usize| open[operands[index].index()].as_ref();
     let first = (0..operands.len()).find(|&index| node(index).is_some_and(|node| node.op.is_some()))?;
@@ -276,14 +273,14 @@ fn spread_price(
     ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted)
 }
 
-fn settle_operands(layout: &mut Layout<'_>, open: &mut [Option<Open>], op: OpId) {
+fn settle_operands(layout: &mut Layout<'_>, open: &mut Opened, op: OpId) {
     for index in 0..layout.program.ops[op].operands.len() {
         settle(layout, open, layout.program.ops[op].operands[index]);
     }
 }
 
 /// Decides how a value that has to be finished gets there.
-fn settle(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
+fn settle(layout: &mut Layout<'_>, open: &mut Opened, value: ValueId) {
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
         let Some(node) = open[value.index()].take() else { continue };
@@ -299,7 +296,7 @@ fn settle(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
 }
 
 /// Leaves a value and what flows into it partial.
-fn carry(layout: &mut Layout<'_>, open: &mut [Option<Open>], value: ValueId) {
+fn carry(layout: &mut Layout<'_>, open: &mut Opened, value: ValueId) {
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
         let Some(node) = open[value.index()].take() else { continue };

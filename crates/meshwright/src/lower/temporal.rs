@@ -50,7 +50,6 @@ impl Emitter<'_, '_, '_> {
     /// Whether a value is made with the same cuts along an axis as are wanted. Whole values can be
     /// sliced anywhere.
     fn lies_on_axis_as(&self, axis: usize, value: ValueId, wanted: &Sharding) -> bool {
-        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
         if self.layout.is_free(value) {
             return true;
         }
@@ -58,15 +57,17 @@ impl Emitter<'_, '_, '_> {
             return self.is_same_on(axis, op, value, wanted) || self.made_whole(axis, op, value);
         }
         let made = self.layout.sharding(value);
-        let is_whole = !made.dims.iter().flatten().chain(&made.partial).any(on_axis);
-        is_whole || self.are_alike_on(axis, made, wanted)
+        !self.is_on_axis(axis, made) || self.are_alike_on(axis, made, wanted)
     }
 
     fn made_whole(&self, axis: usize, op: OpId, value: ValueId) -> bool {
-        let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
         let Some(index) = self.old.ops[op].results.iter().position(|&result| result == value) else { return false };
-        let produced = &self.layout.produced(op)[index];
-        !produced.dims.iter().flatten().chain(&produced.partial).any(on_axis)
+        !self.is_on_axis(axis, &self.layout.produced(op)[index])
+    }
+
+    /// Whether an axis has to do with how something lies.
+    fn is_on_axis(&self, axis: usize, lies: &Sharding) -> bool {
+        lies.dims.iter().flatten().chain(&lies.partial).any(|&piece| self.mesh.axis_of(piece) == axis)
     }
 
     /// The temporal axis that ops of a region have to loop over, if there is one left.
@@ -94,11 +95,7 @@ impl Emitter<'_, '_, '_> {
         let on_axis = |piece: &Piece| self.mesh.axis_of(*piece) == axis;
         let operation = &self.old.ops[op];
         if is_tie(&operation.op) {
-            let is_tile = |value: &ValueId| {
-                let lies = self.layout.sharding(*value);
-                lies.dims.iter().flatten().chain(&lies.partial).any(on_axis)
-            };
-            return operation.results.iter().any(is_tile);
+            return operation.results.iter().any(|&value| self.is_on_axis(axis, self.layout.sharding(value)));
         }
         let carries = || self.layout.carried(op).is_some_and(|carried| carried.pieces.iter().any(on_axis));
         self.layout.strategy(op).factors.iter().flatten().any(on_axis) || carries()
@@ -367,6 +364,15 @@ pub(super) struct Level {
     pub(super) inside: bool,
 }
 
+/// What an op reads of what others make on levels.
+struct Read {
+    maker: OpId,
+    /// Whether it is needed as it is made, as far as the axis is concerned.
+    is_same: bool,
+    /// Whether it is made whole.
+    is_whole: bool,
+}
+
 pub(super) struct Levels {
     pub(super) of: FxHashMap<OpId, Level>,
     count: usize,
@@ -378,43 +384,38 @@ impl Levels {
     /// count of tokens does not need its sum before the backward pass begins.
     pub(super) fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
         let mut levels = Levels { of: FxHashMap::default(), count: 1 };
-        let mut makers: FxHashMap<ValueId, OpId> = FxHashMap::default();
-        let all_reads: Vec<Vec<(ValueId, Sharding)>> = ops.iter().map(|&op| emitter.reads(op)).collect();
-        for (&op, reads) in ops.iter().zip(&all_reads) {
-            // What a loop only passes on, such as weights behind a barrier, is not worth a loop of its own.
-            let is_passed_on = |(value, wanted): &(ValueId, Sharding)| {
-                makers.get(value).is_some_and(|&maker| {
-                    levels.of[&maker].inside
-                        && emitter.made_whole(axis, maker, *value)
-                        && emitter.is_same_on(axis, maker, *value, wanted)
-                })
+        let mut makers: FxHashMap<ValueId, (OpId, Sharding)> = FxHashMap::default();
+        let mut all_reads: Vec<Vec<Read>> = Vec::with_capacity(ops.len());
+        for &op in ops {
+            let read = |(value, wanted): (ValueId, Sharding)| {
+                let (maker, made) = makers.get(&value)?;
+                let is_same = emitter.are_alike_on(axis, made, &wanted);
+                Some(Read { maker: *maker, is_same, is_whole: !emitter.is_on_axis(axis, made) })
             };
+            let reads: Vec<Read> = emitter.reads(op).into_iter().filter_map(read).collect();
+            // What a loop only passes on, such as weights behind a barrier, is not worth a loop of its own.
+            let is_passed_on = |read: &Read| levels.of[&read.maker].inside && read.is_whole && read.is_same;
             let inside = emitter.is_tiled(op, axis) || reads.iter().any(is_passed_on);
             let mut number = 0;
-            for (value, wanted) in reads {
-                let Some(&maker) = makers.get(value) else { continue };
-                let made = levels.of[&maker];
-                let is_late = made.inside && !(inside && emitter.is_same_on(axis, maker, *value, wanted));
+            for read in &reads {
+                let made = levels.of[&read.maker];
+                let is_late = made.inside && !(inside && read.is_same);
                 number = number.max(made.number + usize::from(is_late));
             }
             levels.of.insert(op, Level { number, inside });
             levels.count = levels.count.max(number + 1);
-            makers.extend(emitter.old.ops[op].results.iter().map(|&result| (result, op)));
+            let results = emitter.old.ops[op].results.iter().zip(emitter.layout.produced(op));
+            makers.extend(results.map(|(&result, made)| (result, (op, made))));
+            all_reads.push(reads);
         }
-        levels.delay(emitter, axis, ops.iter().zip(all_reads), &makers);
+        levels.delay(ops, &all_reads);
         levels
     }
 
-    fn delay<'o>(
-        &mut self,
-        emitter: &Emitter<'_, '_, '_>,
-        axis: usize,
-        ops: impl DoubleEndedIterator<Item = (&'o OpId, Vec<(ValueId, Sharding)>)>,
-        makers: &FxHashMap<ValueId, OpId>,
-    ) {
+    fn delay(&mut self, ops: &[OpId], all_reads: &[Vec<Read>]) {
         // The latest level of each op that its readers allow.
         let mut latest: FxHashMap<OpId, usize> = FxHashMap::default();
-        for (&op, reads) in ops.rev() {
+        for (&op, reads) in ops.iter().zip(all_reads).rev() {
             let Some(level) = self.of.get_mut(&op) else { continue };
             match (latest.get(&op), level.inside) {
                 (Some(&number), true) => level.number = number,
@@ -422,11 +423,9 @@ impl Levels {
                 _ => {}
             }
             let reader = *level;
-            for (value, wanted) in reads {
-                let Some(&maker) = makers.get(&value) else { continue };
-                let same = reader.inside && emitter.is_same_on(axis, maker, value, &wanted);
-                let made_inside = self.of[&maker].inside;
-                let number = if same || !made_inside { reader.number } else { reader.number.saturating_sub(1) };
+            for &Read { maker, is_same, .. } in reads {
+                let is_before = !(reader.inside && is_same) && self.of[&maker].inside;
+                let number = reader.number.saturating_sub(usize::from(is_before));
                 let known = latest.entry(maker).or_insert(number);
                 *known = (*known).min(number);
             }

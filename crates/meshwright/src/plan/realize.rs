@@ -13,7 +13,7 @@ use super::moves::{Axes, Place};
 use super::recipe::{Again, OpRecipe, Recipe};
 use super::sketch::Frame;
 use crate::program::{Id, OpId, Phase, Program, ValueId};
-use crate::shard::{FactorId, Reduction, Sharding};
+use crate::shard::{FactorId, Layout, Reduction, Sharding};
 
 /// What the labels of a sketch mean.
 pub(super) struct Chosen<'a> {
@@ -35,7 +35,8 @@ impl Chosen<'_> {
     }
 
     /// The recipe that says the same about the program itself.
-    pub(super) fn recipe(&self, program: &Program, buffers: &Buffers, frame: &Frame) -> Recipe {
+    pub(super) fn recipe(&self, base: &Layout<'_>, buffers: &Buffers, frame: &Frame) -> Recipe {
+        let program = base.program;
         let mut ops: Vec<OpRecipe> = Vec::new();
         for (number, bundle) in self.bundles.list.iter().enumerate() {
             let choice = self.choice(self.classes.of[number]);
@@ -52,7 +53,7 @@ impl Chosen<'_> {
             is_eager: frame.is_eager,
             arguments: program.body().arguments.iter().map(argument).collect(),
             ops,
-            again: self.again(program, buffers),
+            again: self.again(base, buffers),
             splits: Vec::new(),
             held: Vec::new(),
             staging: None,
@@ -76,12 +77,12 @@ impl Chosen<'_> {
 
     /// What is made again, layer by layer: bundles that are, and in their layers all that engines make wherever it is
     /// read instead of writing it to memory, so that they keep nothing else of it.
-    fn again(&self, program: &Program, buffers: &Buffers) -> Vec<Again> {
+    fn again(&self, base: &Layout<'_>, buffers: &Buffers) -> Vec<Again> {
         if self.labelled.labels.iter().all(|label| label.mode != Mode::Again) {
             return Vec::new();
         }
-        let anatomy = program.anatomy();
-        let is_late = |op: OpId| anatomy.phase(op) == Phase::Backward;
+        let program = base.program;
+        let is_late = |op: OpId| base.anatomy.phase(op) == Phase::Backward;
         let mut groups: BTreeMap<Option<(usize, usize)>, BTreeSet<ValueId>> = BTreeMap::new();
         let layer = |op: OpId| {
             let place = self.bundles.of(op).and_then(|bundle| self.classes.places[bundle]);

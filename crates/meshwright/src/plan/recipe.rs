@@ -161,7 +161,7 @@ impl Recipe {
     }
 
     /// The program with what is made again, if anything is.
-    fn rewrite(&self, base: &Layout<'_>) -> Option<Rewritten> {
+    pub(super) fn rewrite(&self, base: &Layout<'_>) -> Option<Rewritten> {
         if self.again.is_empty() {
             return None;
         }

@@ -416,6 +416,18 @@ impl<'g> Candidate<'g> {
         Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
     }
 
+    /// One whose first labelling was simulated before.
+    pub(super) fn simulated(
+        request: &Request<'_>,
+        sketch: Arc<Sketch<'g>>,
+        limit_bytes: u64,
+        outcome: Outcome,
+    ) -> Candidate<'g> {
+        let candidate =
+            Candidate { sketch, limit_bytes, next: None, is_simulated: false, outcomes: Vec::new(), error: None };
+        candidate.learn(request, outcome)
+    }
+
     /// What the labelling to be simulated next should take.
     pub(super) fn seconds(&self) -> f64 {
         self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
@@ -424,11 +436,15 @@ impl<'g> Candidate<'g> {
     /// Simulates the next labelling, which tells how much memory it needs in truth.
     fn simulate(mut self, request: &Request<'_>) -> Candidate<'g> {
         let Some(labelled) = self.next.take() else { return self };
-        let labelled_peak = labelled.peak_bytes;
-        let outcome = match self.sketch.realize(labelled, request.runner()) {
-            Ok(outcome) => outcome,
-            Err(reason) => return Candidate { error: Some(reason), ..self },
-        };
+        match self.sketch.realize(labelled, request.runner()) {
+            Ok(outcome) => self.learn(request, outcome),
+            Err(reason) => Candidate { error: Some(reason), ..self },
+        }
+    }
+
+    /// Takes in what a simulation told of memory.
+    fn learn(mut self, request: &Request<'_>, outcome: Outcome) -> Candidate<'g> {
+        let labelled_peak = outcome.labelled.peak_bytes;
         let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
         if peak > limit {
             // As much less as there is too much.
@@ -483,7 +499,7 @@ pub(super) fn refine<'g>(
     searched: &mut Searched<'g>,
 ) {
     let mut best = most_seconds;
-    while candidates.iter().any(|candidate| candidate.next.is_some()) {
+    while candidates.iter().any(|candidate| candidate.next.is_some() || candidate.is_simulated) {
         candidates = in_parallel(candidates, |candidate| candidate.simulate(request));
         let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
         let fitting = outcomes.filter(|outcome| request.fits(outcome));

@@ -53,21 +53,35 @@ pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut
     }
     let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
     let Some((sketch, outcome)) = start else { return };
-    let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
-    let itself =
-        Candidate::labelled(space.sliced(sketch), outcome.labelled.peak_bytes + room_bytes, outcome.labelled.clone());
     let limit_bytes = request.own_limit_bytes();
-    let frames = if space.may_slice() { space.faster(&sketch.frame, labelled_seconds) } else { Vec::new() };
-    let fewer = in_parallel(frames, |sketch| {
-        let sketch = space.sliced(&sketch);
-        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
-        Some(Candidate::labelled(sketch, limit_bytes, labelled))
+    let faster = if space.may_slice() { space.faster(&sketch.frame, labelled_seconds) } else { Vec::new() };
+    let itself = (!sketch.frame.is_sliced).then_some(Slicing::Simulated(sketch, outcome));
+    let jobs = itself.into_iter().chain(faster.iter().map(Slicing::Sketched)).collect();
+    let sliced = in_parallel(jobs, |job| match job {
+        Slicing::Simulated(sketch, outcome) => {
+            let sketch = space.sliced(sketch);
+            let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
+            let sliced = sketch.slice(outcome, request.runner()).ok().flatten()?;
+            Some(Candidate::simulated(request, sketch, outcome.labelled.peak_bytes + room_bytes, sliced))
+        }
+        Slicing::Sketched(sketch) => {
+            let sketch = space.sliced(sketch);
+            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+            Some(Candidate::labelled(sketch, limit_bytes, labelled))
+        }
     });
-    let mut fewer: Vec<Candidate<'g>> = fewer.into_iter().flatten().collect();
+    let (itself, mut fewer): (Vec<Candidate<'g>>, Vec<Candidate<'g>>) =
+        sliced.into_iter().flatten().partition(|candidate| candidate.next.is_none());
     fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE));
     fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     fewer.truncate(AT_ONCE - 1);
-    refine(request, fewer.into_iter().chain([itself]).collect(), seconds, searched);
+    refine(request, fewer.into_iter().chain(itself).collect(), seconds, searched);
+}
+
+/// What may run in slices: what was simulated, or what is yet to be labelled.
+enum Slicing<'s, 'g> {
+    Simulated(&'s Arc<Sketch<'g>>, &'s Outcome),
+    Sketched(&'s Arc<Sketch<'g>>),
 }
 
 /// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.

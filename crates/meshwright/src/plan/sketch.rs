@@ -17,7 +17,7 @@ use super::lives::Lives;
 use super::moves::{Axes, MOST_DIMS, Moves, SharedPrices};
 use super::parts::Parts;
 use super::realize::Chosen;
-use super::recipe::{Lowered, Recipe, is_state};
+use super::recipe::{Lowered, Recipe, Rewritten, Split, is_state};
 use super::runner_up::Contest;
 use super::split::Thick;
 use super::time::{MOST_FACTORS, Time};
@@ -271,7 +271,7 @@ impl<'g> Sketch<'g> {
 
     /// What was decided, told about the program itself.
     pub(super) fn recipe(&self, labelled: &Labelled) -> Recipe {
-        let Ground { program, bundles, buffers, .. } = self.ground;
+        let Ground { program, base, bundles, buffers, .. } = self.ground;
         let chosen = Chosen {
             bundles,
             classes: &self.classes,
@@ -280,7 +280,7 @@ impl<'g> Sketch<'g> {
             labelled,
             axes: &self.axes,
         };
-        let mut recipe = chosen.recipe(program, buffers, &self.frame);
+        let mut recipe = chosen.recipe(base, buffers, &self.frame);
         if self.frame.is_held {
             let anatomy = &self.ground.base.anatomy;
             recipe.held = (0..program.arguments.len()).filter(|&argument| is_state(anatomy, argument)).collect();
@@ -297,17 +297,40 @@ impl<'g> Sketch<'g> {
 
     /// Lowers and simulates what was decided.
     pub(super) fn realize(&self, labelled: Labelled, runner: Runner<'_>) -> Result<Outcome, String> {
-        let Ground { base, buffers, costs, .. } = self.ground;
+        let Ground { base, costs, .. } = self.ground;
         let mut recipe = self.recipe(&labelled);
         let mut lowered = recipe.lower_on(base, costs.price)?;
         if self.frame.is_sliced {
-            let thick = Thick { base, recipe: &recipe, lowered: &lowered, time: &self.time, buffers };
-            recipe.splits = thick.splits(labelled.peak_bytes);
+            recipe.splits = self.splits(&recipe, &lowered.local, lowered.rewritten.as_ref(), labelled.peak_bytes);
             if !recipe.splits.is_empty() {
                 lowered = recipe.lower_on(base, costs.price)?;
             }
         }
         Ok(Outcome::new(labelled, recipe, lowered, runner))
+    }
+
+    /// The same as what came of labels, in slices; nothing where nothing is worth slices.
+    pub(super) fn slice(&self, outcome: &Outcome, runner: Runner<'_>) -> Result<Option<Outcome>, String> {
+        let Ground { base, costs, .. } = self.ground;
+        let Outcome { labelled, recipe, local, .. } = outcome;
+        let splits = self.splits(recipe, local, recipe.rewrite(base).as_ref(), labelled.peak_bytes);
+        if splits.is_empty() {
+            return Ok(None);
+        }
+        let recipe = Recipe { splits, ..recipe.clone() };
+        let lowered = recipe.lower_on(base, costs.price)?;
+        Ok(Some(Outcome::new(labelled.clone(), recipe, lowered, runner)))
+    }
+
+    fn splits(
+        &self,
+        recipe: &Recipe,
+        local: &LocalProgram,
+        rewritten: Option<&Rewritten>,
+        peak_bytes: u64,
+    ) -> Vec<Split> {
+        let Ground { base, buffers, .. } = self.ground;
+        Thick { base, recipe, local, rewritten, time: &self.time, buffers }.splits(peak_bytes)
     }
 
     /// The same with less state on the host: as much as so many bytes have room for lies on the device.

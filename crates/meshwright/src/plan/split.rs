@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::buffers::Buffers;
-use super::recipe::{Lowered, Recipe, Split};
+use super::recipe::{Recipe, Rewritten, Split};
 use super::slicer::{Slicer, sliced_factor};
 use super::time::Time;
-use crate::lower::{Reason, Reshard, Step};
+use crate::lower::{LocalProgram, Reason, Reshard, Step};
 use crate::program::{ArgumentClass, Id, Op, OpId, ValueId, is_heavy};
 use crate::shard::{FactorId, Layout, Sharding};
 
@@ -19,7 +19,10 @@ pub(super) struct Thick<'t> {
     /// The program on no mesh.
     pub(super) base: &'t Layout<'t>,
     pub(super) recipe: &'t Recipe,
-    pub(super) lowered: &'t Lowered,
+    /// What it comes to without slices.
+    pub(super) local: &'t LocalProgram,
+    /// The program that was lowered, where it is another than the one planned.
+    pub(super) rewritten: Option<&'t Rewritten>,
     pub(super) time: &'t Time,
     pub(super) buffers: &'t Buffers,
 }
@@ -115,7 +118,7 @@ impl Thick<'_> {
 
     /// Products with weights that are gathered for them, and those that make gradients which are reduced after them.
     fn around_weights(&self, peak_bytes: u64, slicer: &Slicer<'_>) -> Option<Split> {
-        let reshards = self.lowered.local.reshards.iter();
+        let reshards = self.local.reshards.iter();
         let moved: Vec<Moved> = reshards.filter_map(|reshard| self.moved(reshard, slicer)).collect();
         let slices = WEIGHTS.slices(moved.iter().map(|moved| moved.bytes).max()?, peak_bytes)?;
         let mut layout = slicer.scratch(slices)?;
@@ -143,7 +146,7 @@ impl Thick<'_> {
     /// A reshard as one of a weight or a gradient, if it is one.
     fn moved(&self, reshard: &Reshard, slicer: &Slicer<'_>) -> Option<Moved> {
         let Reshard { value, reason, from, moves, .. } = reshard;
-        let mesh = &self.lowered.local.mesh;
+        let mesh = &self.local.mesh;
         let to = &moves.last()?.to;
         let gathers = moves.iter().any(|next| matches!(next.step, Step::AllGather { .. }));
         let reduces = moves.iter().any(|next| matches!(next.step, Step::AllReduce { .. } | Step::ReduceScatter { .. }));
@@ -153,7 +156,7 @@ impl Thick<'_> {
             Reason::Made { by } if reduces => (by, false, from, to),
             _ => return None,
         };
-        let (program, op) = match &self.lowered.rewritten {
+        let (program, op) = match self.rewritten {
             Some(rewritten) => (&rewritten.program, rewritten.origins[by.index()]?),
             None => (self.base.program, by),
         };
