@@ -80,15 +80,6 @@ fn early_sums(program: &Program, region: RegionId) -> Vec<OpId> {
     order
 }
 
-/// For each value, how often ops read it and regions give it on.
-fn uses(program: &Program) -> Vec<u32> {
-    let mut uses = vec![0; program.values.len()];
-    let reads = program.ops.iter().flat_map(|(_, operation)| operation.operands.iter());
-    let given = program.regions.iter().flat_map(|(_, region)| region.results.iter());
-    reads.chain(given).for_each(|value| uses[value.index()] += 1);
-    uses
-}
-
 /// What an op adds to a value, where it does.
 fn added_to(program: &Program, op: OpId, sum: ValueId) -> Option<ValueId> {
     let operation = &program.ops[op];
@@ -156,8 +147,6 @@ struct Grouping<'p> {
     makers: Vec<Option<usize>>,
     paths: FxHashMap<String, PathId>,
     functions: Vec<Option<Option<(&'static Function, PathId)>>>,
-    /// For each value, how often it is read.
-    uses: Vec<u32>,
     /// Kernels of functions that can still grow: nobody else has read what they make.
     open: FxHashMap<(PathId, Pass), usize>,
 }
@@ -174,7 +163,6 @@ impl<'p> Grouping<'p> {
             makers: vec![None; program.values.len()],
             paths: FxHashMap::default(),
             functions: vec![None; program.locations.len()],
-            uses: uses(program),
             open: FxHashMap::default(),
         }
     }
@@ -210,11 +198,9 @@ impl<'p> Grouping<'p> {
         let mut key = self.function(op).map(|(_, path)| (path, self.pass(op, Some(path))));
         let mut own = key.and_then(|key| self.open.get(&key).copied());
         let reads: Vec<ValueId> = self.program.outer_reads(op).iter().map(|read| self.sources[read.index()]).collect();
-        let is_accumulation = self.is_accumulation(op, own);
-        if is_accumulation {
+        if self.is_accumulation(op, own) {
             (key, own) = (None, None);
         }
-        let sum = self.overwritten_sum(op).filter(|_| is_accumulation);
         if self.alias(op, own) {
             return;
         }
@@ -234,11 +220,6 @@ impl<'p> Grouping<'p> {
         for (index, &result) in operation.results.iter().enumerate() {
             if operation.op == Op::While && self.carries_in_place(op, index) {
                 self.sources[result.index()] = self.sources[operation.operands[index].index()];
-                continue;
-            }
-            if let Some(sum) = sum {
-                self.sources[result.index()] = self.sources[sum.index()];
-                self.strides[result.index()] = self.strides[sum.index()].clone();
                 continue;
             }
             self.makers[result.index()] = Some(kernel);
@@ -277,22 +258,6 @@ impl<'p> Grouping<'p> {
         };
         let is_backward = self.anatomy.phase(op) == Phase::Backward;
         is_backward && operation.op == Op::Binary(Binary::Add) && operation.operands.iter().any(is_foreign)
-    }
-
-    /// The sum that a gradient is added to in its place, as PyTorch's autograd does where nobody else has it: what it is a
-    /// view of is read for that alone.
-    fn overwritten_sum(&self, op: OpId) -> Option<ValueId> {
-        let operation = &self.program.ops[op];
-        let &sum = operation.operands.first()?;
-        let source = self.sources[sum.index()];
-        let maker = self.makers[source.index()].filter(|&maker| self.kernels[maker].pass == Pass::Backward);
-        let is_whole = self.program.ty(sum) == self.program.ty(*operation.results.first()?)
-            && self.program.ty(sum).bytes() == self.program.ty(source).bytes();
-        let mut value = sum;
-        while self.uses[value.index()] == 1 && value != source {
-            value = *self.program.ops[self.program.producer(value)?].operands.first()?;
-        }
-        (maker.is_some() && is_whole && value == source && self.uses[source.index()] == 1).then_some(sum)
     }
 
     /// The kernel of the op before, where both belong to the gradient of one op: they stand in the same place
