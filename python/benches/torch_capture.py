@@ -211,15 +211,20 @@ def scale(names):
 
 def one(name):
     from meshwright import _core
+    from meshwright.torch.plan import make_plan
 
     make, cluster = LARGE[name]
     case = make()
     optimizer = torch.optim.AdamW(case.model.parameters(), lr=1e-4)
     capturing, captured = timed(lambda: mw.torch.capture(case.model, case.batch, case.loss_fn, optimizer))
-    importing, program = timed(lambda: _core.Program(captured.text, name))
+    # One program at a time, as `plan` has it.
+    text = captured.text
+    del captured
+    importing, program = timed(lambda: _core.Program(text, name))
     imported = rss()
-    planning, plan = timed(lambda: program.plan(cluster, engine="pytorch"))
-    nodes = captured.text.count(" = ")
+    wishes = dict.fromkeys(("memory", "mesh", "tactics", "microbatches"))
+    planning, plan = timed(lambda: make_plan(program, cluster, engine="pytorch", **wishes))
+    nodes = text.count(" = ")
     print(
         f"| {name} | {nodes:,} | {capturing} | {importing} | {planning} | {cluster} | {plan.step_seconds:.3f} | "
         f"{plan.peak_bytes / 2**30:.1f} | {imported:.2f} / {rss():.2f} |", flush=True

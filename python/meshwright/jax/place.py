@@ -42,6 +42,9 @@ def from_parts(shape: tuple[int, ...], dtype: Any, sharding: NamedSharding, part
     """An array of the parts that this process has to give, which may be none."""
     indices = sharding.addressable_devices_indices_map(shape)
     parts = [jax.device_put(part(index), device) for device, index in indices.items()]
+    if not parts and hasattr(jax.config, "jax_enable_empty_arrays"):
+        # Before 0.7, JAX has to be told that a process may have no part of an array.
+        jax.config.update("jax_enable_empty_arrays", True)
     return jax.make_array_from_single_device_arrays(shape, sharding, parts, dtype=dtype)
 
 

@@ -64,7 +64,7 @@ def make_running(
     mesh = _mesh(plan, devices)
     arguments = _shardings(mesh, captured.arguments, plan.arguments)
     results = _shardings(mesh, captured.results, plan.results)
-    of_leaves = module_call(plan.stablehlo, captured.arguments, captured.results, captured.platform, mesh.size)
+    of_leaves = module_call(plan.stablehlo, captured.arguments, captured.results, captured.platform, mesh.devices.size)
 
     def whole(*given: Any) -> Any:
         return jax.tree.unflatten(captured.results_tree, of_leaves(*jax.tree.leaves(given)))

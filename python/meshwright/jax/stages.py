@@ -113,7 +113,7 @@ class Staged:
         _, _, reads, writes = self.pipeline.pieces[piece]
         kinds = [self.buffers[number].kind for number in reads]
         results = [self.buffers[number].kind for number in writes]
-        call = module_call(text, kinds, results, self.captured.platform, self.meshes[stage].size)
+        call = module_call(text, kinds, results, self.captured.platform, self.meshes[stage].devices.size)
         jitted = jax.jit(
             call,
             in_shardings=tuple(kind.sharding for kind in kinds),

@@ -21,6 +21,7 @@ from meshwright.jax.place import place
 from meshwright.jax.processes import agree
 from meshwright.jax.progress import shown
 from meshwright.jax.run import Running, make_running, program_bytes
+from meshwright.jax.stage_memory import stage_bytes
 from meshwright.jax.stages import Staged
 
 logger = logging.getLogger("meshwright")
@@ -81,6 +82,14 @@ class Prepared:
             program = self.running.compile(told)
         logger.info("compiled it in %.1f s", time.monotonic() - started)
         return program
+
+    @property
+    def xla_bytes(self) -> int | None:
+        """What a device has in memory, as XLA says; of stages, that of the fullest."""
+        if isinstance(self.plan, _core.Pipeline):
+            # Of several processes none has compiled all of it.
+            return stage_bytes(self.plan, self.program.compiled) if jax.process_count() == 1 else None
+        return program_bytes(self.program)
 
     @functools.cached_property
     def run(self) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
@@ -316,9 +325,7 @@ class Step:
         be, the step is planned again, with as much less."""
         limit, largest = prepared.plan.memory_limit, 1.0
         for _ in range(MOST_PLANS):
-            if isinstance(prepared.plan, _core.Pipeline):
-                return prepared
-            needed = program_bytes(prepared.program)
+            needed = prepared.xla_bytes
             if needed is None or needed <= limit:
                 return prepared
             logger.info("XLA takes %d bytes, the plan has %d, and there may be %d", needed, prepared.plan.peak_bytes, limit)

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from meshwright import _core
 from meshwright.torch.attention import AttentionAsOp
 from meshwright.torch.functional import apart, functional
+from meshwright.torch.inputs import NO_TRAINED, check_leaf, check_model, check_optimizer, user_code
 from meshwright.torch.record import Recorder
 from meshwright.torch.rules import RULES
 from meshwright.torch.scalars import TensorFactors
@@ -36,6 +37,8 @@ class Captured:
     constants: dict[str, torch.Tensor]
     # How often each op was met that the compiler does not know.
     unknown: dict[str, int]
+    # What PyTorch's counter counts of the gradients of grouped convolutions besides what is computed.
+    ungrouped_flops: int = 0
 
 
 def capture(
@@ -55,12 +58,12 @@ def capture(
     kernels for on a CPU. For a step that `runs`, gradients are results besides the update, and the learning rates are
     arguments.
     """
+    check_model(model)
+    if optimizer is not None:
+        check_optimizer(optimizer)
     name = type(model).__name__
-    recorder = Recorder(dict(RULES))
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with _static_experts(model), functional(), fake, recorder:
-            Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs).record(backward)
+        recorder = _recorded(model, batch, loss_fn, optimizer, backward, own_kernels, runs)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise _core.Error(_data_dependent(name, error)) from error
     text = recorder.text(name)
@@ -70,7 +73,33 @@ def capture(
     others = [message for message in program.warnings if not any(message.startswith(f"`{op}` is not known") for op in told)]
     for message in [*told.values(), *others]:
         warnings.warn(f"`{name}`: {message}", stacklevel=3)
-    return Captured(program, text, recorder.constants, {op: unknown.count for op, unknown in recorder.unknown.items()})
+    unknown = {op: unknown.count for op, unknown in recorder.unknown.items()}
+    return Captured(program, text, recorder.constants, unknown, recorder.ungrouped_flops)
+
+
+def _recorded(
+    model: torch.nn.Module,
+    batch: Any,
+    loss_fn: Callable[..., Any] | None,
+    optimizer: torch.optim.Optimizer | None,
+    backward: bool,
+    own_kernels: bool,
+    runs: bool,
+) -> Recorder:
+    """Models may have a form for when they are compiled, which needs no numbers. What PyTorch itself runs is the other one,
+    as long as that needs none either."""
+
+    def record(compiling: bool) -> Recorder:
+        recorder = Recorder(dict(RULES))
+        fake = FakeTensorMode(allow_non_fake_inputs=True)
+        with _static_experts(model), functional(), fake, recorder:
+            Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs, compiling).record(backward)
+        return recorder
+
+    if own_kernels:
+        with contextlib.suppress(DataDependentOutputException, DynamicOutputShapeException):
+            return record(compiling=False)
+    return record(compiling=True)
 
 
 class Step:
@@ -86,8 +115,9 @@ class Step:
         fake: FakeTensorMode,
         own_kernels: bool = False,
         runs: bool = False,
+        compiling: bool = True,
     ) -> None:
-        self.runs = runs
+        self.runs, self.compiling = runs, compiling
         self.model, self.loss_fn, self.optimizer, self.recorder, self.fake = model, loss_fn, optimizer, recorder, fake
         self.own_kernels = own_kernels
         self.originals = dict(model.named_parameters())
@@ -96,7 +126,9 @@ class Step:
             self.parameters[path].requires_grad_(tensor.requires_grad)
         self.buffers = {path: self._argument(f"buffers.{path}", tensor) for path, tensor in model.named_buffers()}
         paths, leaves, self.tree = _flattened(batch)
-        given = zip(paths, leaves)
+        given = list(zip(paths, leaves))
+        for path, leaf in given:
+            check_leaf(path, leaf)
         self.leaves = [self._argument(path, leaf) if torch.is_tensor(leaf) else leaf for path, leaf in given]
 
     def _argument(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -144,22 +176,25 @@ class Step:
     def _forward(self) -> Any:
         batch = pytree.tree_unflatten(self.leaves, self.tree)
         args, kwargs = arguments_of(batch)
-        return self.model(*args, **kwargs)
+        words = [*(f"<{type(arg).__name__}>" for arg in args), *(f"{key}=<{type(arg).__name__}>" for key, arg in kwargs.items())]
+        called = f"{type(self.model).__name__}({', '.join(words)})"
+        with user_code(f"`{called}`", "this is how the model is called with the batch; try that by itself"):
+            return self.model(*args, **kwargs)
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
-        with self.recorder.modules_of(self.model), AttentionAsOp(self.own_kernels), _compiling():
+        form = _compiling() if self.compiling else contextlib.nullcontext()
+        with self.recorder.modules_of(self.model), AttentionAsOp(self.own_kernels), form:
             yield
 
     def _loss(self, output: Any) -> torch.Tensor:
         batch = pytree.tree_unflatten(self.leaves, self.tree)
         self.recorder.scope_prefix = "loss"
-        loss = loss_of(output, batch, self.loss_fn)
+        with user_code("`loss_fn`", "it is given the model's output, and the batch where it takes two arguments"):
+            loss = loss_of(output, batch, self.loss_fn)
         self.recorder.scope_prefix = ""
         if not loss.requires_grad:
-            raise _core.Error(
-                "no parameter has a part in the loss\n\nhint: parameters need `requires_grad`, and the loss must be computed from them"
-            )
+            raise _core.Error(NO_TRAINED)
         return loss
 
     def _gradients(self, loss: torch.Tensor) -> dict[str, torch.Tensor]:

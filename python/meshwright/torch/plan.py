@@ -6,16 +6,23 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import torch
 
 from meshwright import _core
 from meshwright.tactics import Tactic, to_toml
+from meshwright.torch.allocate import no_new_arenas
 from meshwright.torch.capture import capture
-
-Path_ = Union[str, "os.PathLike[str]"]
+from meshwright.torch.inputs import (
+    NO_TRAINED,
+    Path_,
+    check_model,
+    check_optimizer,
+    memory_text,
+    read_cluster,
+    read_text,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,16 +30,22 @@ class Profile:
     """What a step costs on one device. It prints as `meshwright profile` does."""
 
     text: str
-    # The same as `meshwright profile --json` gives it.
+    # The same as `meshwright profile --json` gives it. Its `flops` are those that are computed.
     data: dict[str, Any]
+    # What PyTorch's counter counts besides.
+    ungrouped_flops: int = 0
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def flops(self) -> int:
-        """Operations in products of matrices and convolutions, as `FlopCounterMode` counts them."""
-        return round(self.data["flops"])
+        """Operations in products of matrices and convolutions, as `FlopCounterMode` counts them.
+
+        That is what is computed, but for convolutions in groups: the counter takes the gradients of their kernels as if
+        there were no groups. `data["flops"]` has what is computed.
+        """
+        return round(self.data["flops"]) + self.ungrouped_flops
 
     @property
     def saved_activation_bytes(self) -> int:
@@ -65,11 +78,15 @@ def profile(
         the loss, or has one.
       optimizer: made from the parameters of the model; without one, the plainest that keeps nothing is taken.
     """
+    check_model(model)
     if optimizer is None:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if not trained:
+            raise _core.Error(NO_TRAINED)
         optimizer = torch.optim.SGD(trained, lr=1.0)
-    text, data = capture(model, batch, loss_fn, optimizer, own_kernels=True).program.profile("eager")
-    return Profile(text, json.loads(data))
+    captured = capture(model, batch, loss_fn, optimizer, own_kernels=True)
+    text, data = captured.program.profile("eager")
+    return Profile(text, json.loads(data), captured.ungrouped_flops)
 
 
 def plan(
@@ -96,8 +113,9 @@ def plan(
       microbatches: in how many microbatches a step runs; searched if not given.
       engine: what runs it, as `meshwright plan --engine` takes it.
     """
+    described = read_cluster(cluster)
+    check_optimizer(optimizer)
     program = capture(model, batch, loss_fn, optimizer).program
-    described = _read(cluster) if isinstance(cluster, os.PathLike) or cluster.endswith(".toml") else cluster
     return make_plan(program, described, memory=memory, mesh=mesh, tactics=tactics, microbatches=microbatches, engine=engine)
 
 
@@ -116,18 +134,15 @@ def make_plan(
     axes = ",".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
     told = _tactics(tactics)
     has_stages = told is not None and _core.stage_count(told) is not None
-    limit = f"{memory}B" if isinstance(memory, int) else memory
-    asked = {"memory": limit, "mesh": axes, "tactics": told, "microbatches": microbatches, "engine": engine}
-    if has_stages:
-        return program.pipeline(cluster, **asked)
-    return program.plan(cluster, stages=None if stages is None else str(stages), **asked)
+    asked = {"memory": memory_text(memory), "mesh": axes, "tactics": told, "microbatches": microbatches, "engine": engine}
+    with no_new_arenas():
+        if has_stages:
+            return program.pipeline(cluster, **asked)
+        return program.plan(cluster, stages=None if stages is None else str(stages), **asked)
 
 
 def _tactics(tactics: Path_ | Iterable[Tactic] | None) -> str | None:
     if tactics is None:
         return None
-    return _read(tactics) if isinstance(tactics, (str, os.PathLike)) else to_toml(tactics)
+    return read_text(tactics) if isinstance(tactics, (str, os.PathLike)) else to_toml(tactics)
 
-
-def _read(path: Path_) -> str:
-    return Path(path).read_text(encoding="utf-8")

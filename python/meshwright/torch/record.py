@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import math
 import operator
 import os
 import re
@@ -100,6 +101,8 @@ class Recorder(TorchDispatchMode):
         self.calls: collections.Counter[str] = collections.Counter()
         # Ops that the compiler does not know, with how often and where they were met.
         self.unknown: dict[str, Unknown] = {}
+        # What PyTorch's counter counts besides what is computed.
+        self.ungrouped_flops = 0
         # Why decompositions did not work, by op.
         self.failures: dict[str, str] = {}
         self.scope_prefix = ""
@@ -168,6 +171,8 @@ class Recorder(TorchDispatchMode):
             self.inside = outer
 
     def _record(self, func: Any, name: str, args: Any, kwargs: Any, out: Any) -> None:
+        if name == "aten.convolution_backward.default":
+            self.ungrouped_flops += _ungrouped_flops(*_in_order(func, args, kwargs))
         call = self.inside or self._call(name)
         place = self._place(call)
         if name not in self.known and name not in self.rules:
@@ -348,6 +353,16 @@ def _mutated(func: Any, name: str, args: Any, kwargs: Any) -> list[Any]:
     given = dict(zip((argument.name for argument in func._schema.arguments), args)) | kwargs
     written = [argument.name for argument in func._schema.arguments if argument.alias_info and argument.alias_info.is_write]
     return [given[name] for name in written if given.get(name) is not None]
+
+
+def _ungrouped_flops(gradient, images, kernel, _biases, _strides, _padding, _dilation, transposed, _more, groups, wanted) -> int:
+    """What `FlopCounterMode` counts too much of a convolution's gradient: that of the kernel as if every output was made of
+    all inputs, also where each group of outputs is made of inputs of its own."""
+    if not wanted[1]:
+        return 0
+    positions = math.prod((images if transposed else gradient).shape[2:])
+    whole = 2 * math.prod(kernel.shape[2:]) * positions * images.shape[0] * images.shape[1] * gradient.shape[1]
+    return whole - whole // groups
 
 
 def type_text(tensor: torch.Tensor) -> str:

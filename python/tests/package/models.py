@@ -189,7 +189,7 @@ class Experts(nn.Module):
         up = self.param("up", normal, (self.experts, width, 2 * width))
         down = self.param("down", normal, (self.experts, 2 * width, width))
         inputs = jnp.einsum("gsec,gsm->egcm", sent.sum(2), x)
-        return jnp.einsum("gsec,egcm->gsm", combine, jnp.einsum("egch,ehm->egcm", nn.relu(jnp.einsum("egcm,emh->egch", inputs, up)), down))
+        return jnp.einsum("gsec,egcm->gsm", combine, jnp.einsum("egch,ehm->egcm", nn.silu(jnp.einsum("egcm,emh->egch", inputs, up)), down))
 
 
 class Moe(nn.Module):

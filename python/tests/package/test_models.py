@@ -38,6 +38,10 @@ SHORT += [
 CASES = ALL if os.environ.get("LONG") else SHORT
 
 
+# Memory is foretold as XLA assigns it from this version of JAX on; before, it took up to a fifth less for convolutions.
+FORETOLD = (0, 10)
+
+
 @pytest.mark.parametrize("name, way", CASES)
 def test_losses_gradients_and_parameters_are_those_of_one_device(name, way):
     found = ways.differences(name, way)
@@ -64,7 +68,8 @@ def test_products_are_those_of_the_plan(name, way):
 def test_memory_is_what_the_plan_says(name, way):
     step = prepared(name, way)
     assert step.plan.peak_bytes <= step.plan.memory_limit
-    assert 0.9 <= step.plan.peak_bytes / xla_bytes(step) <= 1.1
+    if jax.__version_info__ >= FORETOLD:
+        assert 0.9 <= step.plan.peak_bytes / xla_bytes(step) <= 1.1
     if LIMITS.get(way):
         # What is asked for is what XLA then allocates.
         assert xla_bytes(step) <= limit_bytes(name, LIMITS[way])
@@ -77,3 +82,17 @@ def test_presets_that_find_nothing_say_so(name):
         with pytest.raises(mw.Error) as caught:
             prepared(name, way)
         assert re.match(r"tactic \d: no (pair|input|table|product)", str(caught.value))
+
+
+def test_limits_hold_for_stages():
+    """XLA has the last word here, too."""
+    step = prepared("mlp", "2 stages")
+    case, needed = ways.case_of("mlp"), max(xla_bytes(step), step.plan.peak_bytes)
+
+    def within(memory):
+        options = {"tactics": [mw.stages(2), mw.data("data")], "microbatches": 2, "memory": memory}
+        return mw.jax.parallelize(case.step, compiler_options=ways.QUICK, **case.options, **options).prepare(*ways.shapes("mlp"))
+
+    assert xla_bytes(within(needed)) <= needed
+    with pytest.raises(mw.DoesNotFit):
+        within(xla_bytes(step) - 1)

@@ -13,10 +13,10 @@ from hlo import matrix_flops
 from jax.interpreters import mlir
 from jaxlib.mlir import ir
 from models import MODELS
-from stage_memory import stage_bytes
 
 import meshwright as mw
 from meshwright.jax.run import program_bytes
+from meshwright.jax.stage_memory import stage_bytes
 
 STEPS = 5
 # The code may be slow; compiling it takes most of the time.
@@ -205,4 +205,4 @@ def flops_share(step):
 
 def xla_bytes(step):
     """What a device has in memory, as XLA says; of stages, that of the fullest."""
-    return stage_bytes(step) if isinstance(step.plan, mw.Pipeline) else program_bytes(step.compiled)
+    return stage_bytes(step.plan, step.compiled) if isinstance(step.plan, mw.Pipeline) else program_bytes(step.compiled)

@@ -1,9 +1,10 @@
-//! Which arguments are copied before results take their place.
+//! What is copied before something else takes its place: arguments for results, tensors for what is scattered into them.
 
 use smallvec::SmallVec;
 
 use super::fuse::Kernel;
 use super::graph::{Graph, Kind, Node, NodeId};
+use crate::program::{Op, Program};
 
 /// Puts a copy between an argument and those who read it where a result takes its place and nothing says
 /// that all of them run before that is written. XLA decides so before it knows in which order kernels run.
@@ -32,22 +33,58 @@ pub(super) fn copy_overwritten(graph: &mut Graph, kernels: &mut Vec<Kernel>, pai
         if readers[argument].iter().all(is_early) {
             continue;
         }
-        graph.nodes.push(Node {
-            kind: Kind::Copy,
-            operands: SmallVec::from_slice(&[argument]),
-            ..graph.nodes[argument].clone()
-        });
-        let copy = graph.nodes.len() - 1;
+        let copy = copy_of(graph, kernels, argument);
         for &reader in &readers[argument] {
-            kernels[reader].reads.iter_mut().filter(|read| **read == argument).for_each(|read| *read = copy);
+            replace(&mut kernels[reader], argument, copy);
         }
-        kernels.push(Kernel {
-            root: copy,
-            reads: SmallVec::from_slice(&[argument]),
-            over: SmallVec::new(),
-            is_alias: false,
-        });
     }
+}
+
+/// Puts a copy between a tensor and a scatter into it where nothing says that all others who read it run before. Equal
+/// tensors of zeros are one tensor, so that of several scatters into zeros all but the last have a copy, which is there as
+/// soon as the zeros are.
+pub(super) fn copy_updated(program: &Program, graph: &mut Graph, kernels: &mut Vec<Kernel>) {
+    let is_scatter =
+        |kernel: &Kernel| graph.nodes[kernel.root].op.is_some_and(|op| matches!(program.ops[op].op, Op::Scatter(_)));
+    let made = |node: NodeId| graph.nodes[node].kind != Kind::Argument;
+    let target = |kernel: &Kernel| {
+        let is_alike = |read: &&NodeId| graph.nodes[**read].bytes == graph.nodes[kernel.root].bytes;
+        kernel.reads.iter().find(is_alike).copied().filter(|&read| made(read))
+    };
+    let scatters: Vec<(usize, NodeId)> = (0..kernels.len())
+        .filter(|&index| is_scatter(&kernels[index]))
+        .filter_map(|index| Some((index, target(&kernels[index])?)))
+        .collect();
+    let mut readers: Vec<SmallVec<[usize; 4]>> = vec![SmallVec::new(); graph.nodes.len()];
+    let mut makers = vec![usize::MAX; graph.nodes.len()];
+    for (index, kernel) in kernels.iter().enumerate() {
+        makers[kernel.root] = index;
+        kernel.reads.iter().for_each(|&read| readers[read].push(index));
+    }
+    let ahead = Ahead::new(kernels, &makers, scatters.iter().map(|&(scatter, _)| scatter));
+    for (place, &(scatter, tensor)) in scatters.iter().enumerate() {
+        let is_early = |&reader: &usize| reader == scatter || ahead.is_ahead(reader, place);
+        if readers[tensor].iter().all(is_early) {
+            continue;
+        }
+        let copy = copy_of(graph, kernels, tensor);
+        replace(&mut kernels[scatter], tensor, copy);
+        readers[tensor].retain(|reader| *reader != scatter);
+    }
+}
+
+/// Adds a kernel that copies a node.
+fn copy_of(graph: &mut Graph, kernels: &mut Vec<Kernel>, node: NodeId) -> NodeId {
+    let operands = SmallVec::from_slice(&[node]);
+    graph.nodes.push(Node { op: None, kind: Kind::Copy, operands, ..graph.nodes[node].clone() });
+    let root = graph.nodes.len() - 1;
+    kernels.push(Kernel { root, reads: SmallVec::from_slice(&[node]), over: SmallVec::new(), is_alias: false });
+    root
+}
+
+/// Lets a kernel read a copy.
+fn replace(kernel: &mut Kernel, node: NodeId, copy: NodeId) {
+    kernel.reads.iter_mut().filter(|read| **read == node).for_each(|read| *read = copy);
 }
 
 /// For each kernel, a set of targets that cannot run before it.

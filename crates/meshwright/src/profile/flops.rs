@@ -236,8 +236,11 @@ impl Axis {
     /// other: every element of the input once for every place of the kernel or, where the kernel's gradient is made,
     /// of the result.
     fn padded(&self, is_reversed: bool) -> usize {
-        let places = if is_reversed || self.lhs_dilation > 1 { self.input } else { self.output };
-        places * self.kernel.min(if self.lhs_dilation > 1 { self.output } else { self.kernel })
+        match (is_reversed, self.lhs_dilation > 1) {
+            (true, _) => self.input * self.kernel,
+            (false, true) => self.input * self.kernel.min(self.output),
+            (false, false) => self.output * self.kernel,
+        }
     }
 }
 
@@ -247,6 +250,13 @@ mod tests {
 
     fn check(axis: &Axis, touched: usize, padded: usize) {
         assert_eq!((axis.touched(), axis.padded(false)), (touched, padded));
+    }
+
+    #[test]
+    fn gradients_of_few_inputs_count_as_what_they_are_the_gradient_of() {
+        // Two outputs of four inputs by a kernel of five: each is made of five places, some of them padding.
+        let axis = Axis { input: 2, kernel: 5, output: 4, stride: 1, before: 2, lhs_dilation: 2, rhs_dilation: 1 };
+        assert_eq!((axis.touched(), axis.padded(true)), (7, 10));
     }
 
     #[test]

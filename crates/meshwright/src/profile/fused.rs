@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::copies::copy_overwritten;
+use super::copies::{copy_overwritten, copy_updated};
 use super::fuse::{Kernel, fuse};
 use super::graph::{Graph, Kind, NodeId};
 use super::make::{Processor, graph};
@@ -58,7 +58,10 @@ pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: Region
     // They stand in an order in which they can run.
     copy_overwritten(&mut graph, &mut kernels, &pairs);
     let order = match runs {
-        Order::BreadthFirst | Order::LaidOut => breadth_first(&graph, &kernels),
+        Order::BreadthFirst | Order::LaidOut => {
+            copy_updated(program, &mut graph, &mut kernels);
+            breadth_first(&graph, &kernels)
+        }
         Order::Written => written(program, &graph, &kernels, anatomy),
     };
     Assignment {
@@ -233,9 +236,14 @@ impl Assignment<'_> {
             let root = self.kernels[index].root;
             let life = starts[time]..starts[ends[root]];
             let Some(op) = self.op(&self.kernels[index]) else {
-                let argument = self.graph.nodes[root].operands[0];
-                let class = Class::of_argument(self.program, self.anatomy, argument);
-                buffers.push(Buffer { holds: Holds::Copy(argument), class, bytes: bytes[root], life });
+                let copied = self.graph.nodes[root].operands[0];
+                let (holds, class) = match self.graph.nodes[copied].op {
+                    Some(op) => {
+                        (Holds::Made(op), Class::of_made(self.anatomy.phase(op), readers[root].iter().copied()))
+                    }
+                    None => (Holds::Copy(copied), Class::of_argument(self.program, self.anatomy, copied)),
+                };
+                buffers.push(Buffer { holds, class, bytes: bytes[root], life });
                 continue;
             };
             let class = Class::of_made(self.anatomy.phase(op), readers[root].iter().copied());
@@ -363,7 +371,7 @@ impl Assignment<'_> {
         (ends, rooms)
     }
 
-    /// The op whose result a kernel writes, or `None` for a copy of an argument.
+    /// The op whose result a kernel writes, or `None` for a copy.
     fn op(&self, kernel: &Kernel) -> Option<OpId> {
         self.graph.nodes[kernel.root].op
     }

@@ -1,5 +1,7 @@
 //! Views: values that lie in the storage of others, as strides say.
 
+use std::cmp::Ordering;
+
 use smallvec::SmallVec;
 
 use crate::program::{Op, OpId, Program, ValueId};
@@ -11,12 +13,37 @@ pub(super) fn contiguous(shape: &[usize]) -> Strides {
     in_order(shape, (0..shape.len()).rev())
 }
 
-/// Dense strides with dimensions in the order of others, as elementwise ops give their results.
-pub(super) fn dense_like(shape: &[usize], strides: &[usize]) -> Strides {
+/// Dense strides with dimensions in the order of others, as elementwise ops give their results: as PyTorch does, by the
+/// first of the operands that tells two dimensions apart. What is repeated along a dimension says nothing of it.
+pub(super) fn dense_like(shape: &[usize], operands: &[Strides]) -> Strides {
     let mut dims: SmallVec<[usize; 6]> = (0..shape.len()).rev().collect();
-    // A stable sort keeps dimensions alike in their own order.
-    dims.sort_by_key(|&dim| strides[dim]);
+    // Not all pairs can be compared, so how dimensions are sorted matters.
+    for end in 1..dims.len() {
+        let mut moved = end;
+        for place in (0..end).rev() {
+            match compare(shape, operands, dims[place], dims[moved]) {
+                Ordering::Greater => {
+                    dims.swap(place, moved);
+                    moved = place;
+                }
+                Ordering::Less => break,
+                Ordering::Equal => {}
+            }
+        }
+    }
     in_order(shape, dims.into_iter())
+}
+
+/// Which of two dimensions lies farther outside.
+fn compare(shape: &[usize], operands: &[Strides], left: usize, right: usize) -> Ordering {
+    for strides in operands.iter().filter(|strides| strides[left] > 0 && strides[right] > 0) {
+        match strides[left].cmp(&strides[right]) {
+            Ordering::Equal if shape[left] > shape[right] => return Ordering::Greater,
+            Ordering::Equal => {}
+            told => return told,
+        }
+    }
+    Ordering::Equal
 }
 
 /// Strides of dimensions given from the innermost to the outermost.
@@ -90,20 +117,18 @@ pub(super) fn made(program: &Program, op: OpId, result: ValueId, strides_of: imp
     let operation = &program.ops[op];
     let shape = program.shape(result);
     let alike = |value: &&ValueId| program.shape(**value) == shape;
-    let model = match operation.op {
-        Op::Attention(_) => operation.operands.first(),
+    let models = match operation.op {
+        Op::Attention(_) => operation.operands.get(..1),
         Op::AttentionGrad(_) => {
             let place = operation.results.iter().position(|&other| other == result);
-            place.and_then(|place| operation.operands.get(place))
+            place.and_then(|place| operation.operands.get(place..=place))
         }
-        _ if operation.op.is_elementwise() => operation.operands.iter().find(alike),
+        _ if operation.op.is_elementwise() => Some(&operation.operands[..]),
         // Products, sums and copies are written in order.
         _ => None,
     };
-    match model.filter(alike) {
-        Some(&model) => dense_like(shape, &strides_of(model)),
-        None => contiguous(shape),
-    }
+    let models = models.unwrap_or_default().iter().filter(alike);
+    dense_like(shape, &models.map(|&model| strides_of(model)).collect::<SmallVec<[Strides; 3]>>())
 }
 
 #[cfg(test)]
@@ -130,6 +155,15 @@ mod tests {
     #[test]
     fn dense_strides_keep_the_order_of_others() {
         assert_eq!(contiguous(&[2, 3, 4])[..], [12, 4, 1]);
-        assert_eq!(dense_like(&[2, 3, 4], &[100, 5, 50])[..], [12, 1, 3]);
+        #[track_caller]
+        fn check(operands: &[[usize; 3]], expected: [usize; 3]) {
+            let operands: Vec<Strides> = operands.iter().map(|strides| Strides::from_slice(strides)).collect();
+            assert_eq!(dense_like(&[2, 3, 4], &operands)[..], expected, "{operands:?}");
+        }
+        check(&[], [12, 4, 1]);
+        check(&[[100, 5, 50]], [12, 1, 3]);
+        // A weight that is repeated for all places, and a tensor whose first two dimensions are swapped.
+        check(&[[0, 0, 1], [12, 4, 1]], [12, 4, 1]);
+        check(&[[0, 0, 1], [4, 8, 1]], [4, 8, 1]);
     }
 }

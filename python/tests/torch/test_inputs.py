@@ -1,0 +1,83 @@
+"""What cannot be captured or planned is refused with what is wrong and what to do."""
+
+import pytest
+import torch
+
+import meshwright as mw
+
+
+def network():
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+def mean(output):
+    return output.square().mean()
+
+
+def frozen():
+    return network().requires_grad_(False)
+
+
+BATCH = torch.zeros(4, 8)
+
+
+@pytest.mark.parametrize(
+    "model, batch, loss_fn, told",
+    [
+        (network(), torch.zeros(4, 9), mean, r"`Sequential\(<Tensor>\)` fails with `RuntimeError"),
+        (network(), {"x": BATCH}, mean, r"`Sequential\(x=<Tensor>\)` fails with `TypeError"),
+        (network(), [[BATCH]], mean, r"`Sequential\(<list>\)` fails with `TypeError"),
+        (network(), BATCH.to_sparse(), mean, "`batch` has the layout `torch.sparse_coo`"),
+        (network(), BATCH, None, "not a single number"),
+        (network(), BATCH, lambda output: None, "not a single number"),
+        (network(), BATCH, lambda output: output.nothing(), "`loss_fn` fails with `AttributeError"),
+        (network(), BATCH, lambda output, batch, more: output, "`loss_fn` fails with `TypeError"),
+        (frozen(), BATCH, mean, "no parameter has a part in the loss"),
+        (torch.nn.ReLU(), BATCH, mean, "no parameter has a part in the loss"),
+        (mean, BATCH, None, "not a `torch.nn.Module`"),
+    ],
+)
+@pytest.mark.parametrize("call", [mw.torch.capture, mw.torch.profile])
+def test_models_and_batches_are_refused(call, model, batch, loss_fn, told):
+    with pytest.raises(mw.Error, match=told):
+        call(model, batch, loss_fn)
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"cluster": "8xzz9"}, "there is no device `zz9`"),
+        ({"cluster": 8}, "the cluster is `int`"),
+        ({"cluster": "nowhere.toml"}, "cannot read `nowhere.toml`"),
+        ({"memory": "12 bananas"}, "cannot read `12 bananas`"),
+        ({"memory": -5}, "cannot read `-5B`"),
+        ({"memory": 1.5}, "cannot read `1.5`"),
+        ({"mesh": {"data": 3}}, "4 devices"),
+        ({"mesh": "data=x"}, "is no axis"),
+        ({"engine": "steam"}, "there is no engine `steam`"),
+        ({"microbatches": 0}, "at least one microbatch"),
+        ({"microbatches": 3}, "not cut into 3"),
+        ({"tactics": "nowhere.toml"}, "cannot read `nowhere.toml`"),
+        ({"mesh": {"data": 4}, "tactics": [mw.data("model")]}, "there is no axis `model`"),
+    ],
+)
+def test_wishes_are_refused(given, told):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(mw.Error, match=told):
+        mw.torch.plan(model, optimizer, BATCH, mean, **{"cluster": "4xh100", **given})
+
+
+@pytest.mark.parametrize(
+    "make, told",
+    [
+        (lambda model: None, "not a `torch.optim.Optimizer`"),
+        (lambda model: "adam", "not a `torch.optim.Optimizer`"),
+        (lambda model: torch.optim.LBFGS(model.parameters()), "needs no closure"),
+        (lambda model: torch.optim.SGD(network().parameters()), "parameters that the model does not have"),
+    ],
+)
+def test_optimizers_are_refused(make, told):
+    model = network()
+    with pytest.raises(mw.Error, match=told):
+        mw.torch.plan(model, make(model), BATCH, mean, cluster="4xh100")
