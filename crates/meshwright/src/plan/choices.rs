@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 
 use super::bundle::Bundle;
 use super::fixed::Fixed;
-use super::label::Exposure;
 use super::moves::{Moves, PARTIAL, Place};
 use super::parts::Parts;
 use super::work::{Work, Worker};
@@ -21,15 +20,6 @@ pub(super) struct Choice {
     pub(super) compute_seconds: f64,
     /// Of moving values inside of the bundle, in all trips.
     pub(super) inner_seconds: f64,
-    /// Of bringing next values of arguments where they are stored, which other updates hide as they do gradients.
-    pub(super) stored_seconds: f64,
-}
-
-impl Choice {
-    /// What it takes by itself, where so much of what could be hidden is not.
-    pub(super) fn seconds(&self, exposure: Exposure) -> f64 {
-        self.compute_seconds + self.inner_seconds + exposure.gradients * self.stored_seconds
-    }
 }
 
 /// How an op is cut.
@@ -54,8 +44,6 @@ pub(super) struct Scene<'a, 'p> {
     pub(super) fixed: Option<&'a Fixed<'p>>,
     /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
     pub(super) is_only_given: &'a [bool],
-    /// For every value whether it is a parameter's next one.
-    pub(super) is_next_parameter: &'a [bool],
 }
 
 impl<'a, 'p> Scene<'a, 'p> {
@@ -79,15 +67,13 @@ impl<'a, 'p> Scene<'a, 'p> {
                 cuts.insert(0, decided);
             }
         }
-        self.store_whole(bundle, &mut cuts);
         let mut choices = Vec::with_capacity(cuts.len());
         for mut ops in cuts {
             let given_seconds = self.finish_given(moves, bundle, &mut ops);
             let compute_seconds = self.compute_seconds(bundle, &ops);
             let inner_seconds = given_seconds + self.inner_seconds(moves, bundle, &ops);
-            let stored_seconds = self.stored_seconds(moves, bundle, &ops);
             if inner_seconds.is_finite() {
-                choices.push(Choice { ops, compute_seconds, inner_seconds, stored_seconds });
+                choices.push(Choice { ops, compute_seconds, inner_seconds });
             }
         }
         if is_heavy(&self.layout.program.ops[bundle.ops[0]].op) {
@@ -97,30 +83,6 @@ impl<'a, 'p> Scene<'a, 'p> {
             }
         }
         choices
-    }
-
-    /// Adds the ways in which devices each update a part of a parameter and then gather all of it, so that no step begins
-    /// with that.
-    fn store_whole(&self, bundle: &Bundle, cuts: &mut Vec<Vec<Cut>>) {
-        if self.fixed.is_some() {
-            return;
-        }
-        let results = |(place, op): (usize, &OpId)| {
-            let results = self.layout.program.ops[*op].results.iter().enumerate();
-            let next = results.filter(|(_, value)| self.is_next_parameter[value.index()]);
-            next.map(move |(result, _)| (place, result)).collect::<SmallVec<[_; 1]>>()
-        };
-        let next: SmallVec<[(usize, usize); 1]> = bundle.ops.iter().enumerate().flat_map(results).collect();
-        if next.is_empty() {
-            return;
-        }
-        let whole = |cuts: &Vec<Cut>| {
-            let mut whole = cuts.clone();
-            next.iter().for_each(|&(place, result)| whole[place].lies[result] = Place::default());
-            next.iter().any(|&(place, result)| cuts[place].lies[result] != Place::default()).then_some(whole)
-        };
-        let stored: Vec<Vec<Cut>> = cuts.iter().filter_map(whole).collect();
-        cuts.extend(stored);
     }
 
     /// Brings parts of sums that the program gives back, and nobody reads, where that is cheapest. Gives what it
@@ -385,22 +347,11 @@ impl<'a, 'p> Scene<'a, 'p> {
             }
             for ((&result, &made), &finished) in program.ops[op].results.iter().zip(&cut.made).zip(&cut.lies) {
                 lies.insert(result, (made, finished));
-            }
-        }
-        seconds
-    }
-
-    /// What is stored otherwise than it is made is brought there.
-    fn stored_seconds(&self, moves: &mut Moves<'_>, bundle: &Bundle, cuts: &[Cut]) -> f64 {
-        let is_fixed = |value: ValueId| self.fixed.is_some_and(|fixed| fixed.is_stored(value));
-        let mut seconds = 0.0;
-        for (&op, cut) in bundle.ops.iter().zip(cuts) {
-            let results = self.layout.program.ops[op].results.iter();
-            for ((&result, &made), &lies) in results.zip(&cut.made).zip(&cut.lies) {
-                let is_stored = self.is_next_parameter[result.index()] || is_fixed(result);
-                if is_stored && made != lies && !made.is_partial(self.parts.axes.len()) {
+                // What is stored otherwise than it is made is brought there.
+                let is_stored = self.fixed.is_some_and(|fixed| fixed.is_stored(result));
+                if is_stored && made != finished && !made.is_partial(self.parts.axes.len()) {
                     let times = self.parts.time.trips(op) as f64;
-                    seconds += times * moves.seconds(&self.parts.tile(result), made, lies);
+                    seconds += times * moves.seconds(&self.parts.tile(result), made, finished);
                 }
             }
         }

@@ -80,7 +80,7 @@ pub(super) fn decisions(sketch: &Sketch<'_>, labelled: &Labelled, limit_bytes: u
             keeping: label.mode.into(),
             lies: lies(sketch, class, choice),
             compute_seconds,
-            inner_seconds: count * (choice.inner_seconds + choice.stored_seconds),
+            inner_seconds: count * choice.inner_seconds,
             moving_seconds: beyond_rounding(sketch, all_seconds - times(label) * compute_seconds),
             runner_ups: others.iter().map(|other| runner_up(sketch, class, label, other)).collect(),
         }

@@ -243,7 +243,7 @@ impl<'s, 'g> Making<'s, 'g> {
         let cost = |label: &Label| {
             let choice = &choices[class][label.choice];
             let times = classes.members[class].len() as f64 * if label.mode == Mode::Again { 2.0 } else { 1.0 };
-            scaled(times * choice.seconds(FIRST_EXPOSURE), ground.costs.unit)
+            scaled(times * (choice.compute_seconds + choice.inner_seconds), ground.costs.unit)
         };
         let bytes = |label: &Label| {
             let mut changes = vec![0; lives.steps + 1];

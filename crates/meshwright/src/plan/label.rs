@@ -351,7 +351,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
         let held_bytes = self.task.lives.held_bytes(&self.task.parts, class, choice);
         let held_seconds = held_bytes as f64 * self.task.host_seconds_per_byte;
-        let seconds = count * times * choice.seconds(self.task.exposure) + held_seconds;
+        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds) + held_seconds;
         Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 
@@ -476,8 +476,6 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
         let inner = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).inner_seconds;
         labelled.waiting_seconds = classes.members.iter().enumerate().map(inner).sum();
-        let stored = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).stored_seconds;
-        labelled.hideable.gradients = classes.members.iter().enumerate().map(stored).sum();
         for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
             for (kind, seconds) in legs(self.task, self.moves, labelled, flow, *copy) {
                 match kind {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::alike::Classes;
 use super::buffers::Buffers;
-use super::bundle::{Bundles, source};
+use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
 use super::costs::Costs;
 use super::fixed::{Fixed, Told};
@@ -48,8 +48,6 @@ pub(super) struct Ground<'g> {
     pub(super) may_recompute: bool,
     /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
     is_only_given: Vec<bool>,
-    /// For every value whether it is a parameter's next one.
-    is_next_parameter: Vec<bool>,
     /// Prices on meshes, as far as they have been asked for.
     prices: Mutex<Vec<(Mesh, SharedPrices)>>,
 }
@@ -71,7 +69,7 @@ impl<'g> Ground<'g> {
         let classes = Arc::new(Classes::new(&base, &bundles, runs, None));
         let arguments = base.anatomy.classes.clone();
         let may_recompute = told.is_none_or(|told| told.auto.may(Freedom::Remat));
-        let (is_only_given, is_next_parameter) = (only_given(&base), next_parameters(&base));
+        let is_only_given = only_given(&base);
         Ok(Ground {
             program,
             base,
@@ -84,7 +82,6 @@ impl<'g> Ground<'g> {
             told,
             may_recompute,
             is_only_given,
-            is_next_parameter,
             prices: Mutex::default(),
         })
     }
@@ -110,17 +107,6 @@ fn only_given(base: &Layout<'_>) -> Vec<bool> {
         program.outer_reads(op).into_iter().for_each(|value| is_only_given[value.index()] = false);
     }
     is_only_given
-}
-
-fn next_parameters(base: &Layout<'_>) -> Vec<bool> {
-    let program = base.program;
-    let mut is_next = vec![false; program.values.len()];
-    for (class, next) in base.anatomy.classes.iter().zip(&base.anatomy.next) {
-        if let Some(result) = next.filter(|_| *class == ArgumentClass::Parameter) {
-            is_next[source(program, program.body().results[result]).index()] = true;
-        }
-    }
-    is_next
 }
 
 /// How the devices and the batch are cut, before anything is decided.
@@ -198,8 +184,8 @@ impl<'g> Sketch<'g> {
             fixed.block(&mut layout);
         }
         let (parts, work, worker) = (sketch.parts(), &ground.work, costs.worker);
-        let Ground { is_only_given, is_next_parameter, .. } = ground;
-        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref(), is_only_given, is_next_parameter };
+        let is_only_given = &ground.is_only_given;
+        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref(), is_only_given };
         let choices = all_choices(&mut scene, &mut moves, bundles, &sketch.classes);
         drop((scene, moves));
         sketch.choices = Arc::new(choices);

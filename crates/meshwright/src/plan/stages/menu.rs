@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::pipeline::Layers;
 use crate::plan::graph::{Flow, Kind, Origin};
-use crate::plan::label::{Exposure, Labelled, Worth};
+use crate::plan::label::{Labelled, Worth};
 use crate::plan::moves::Place;
 use crate::plan::sketch::Sketch;
 use crate::program::{Id, Phase, ValueId};
@@ -289,7 +289,7 @@ impl Counting<'_, '_> {
             let bundle = &ground.bundles.list[members[0]];
             let is_looped = bundle.ops.iter().any(|&op| time.trips(op) > 1);
             let is_trip = if time.microbatches > 1 { is_looped } else { bundle.phase != Phase::Update };
-            let seconds = members.len() as f64 * times * choice.seconds(Exposure::all(1.0));
+            let seconds = members.len() as f64 * times * (choice.compute_seconds + choice.inner_seconds);
             self.spread(costs, class, is_trip, seconds);
         }
     }
