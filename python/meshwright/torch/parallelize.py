@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Union
 
 import torch
@@ -15,10 +14,11 @@ from meshwright import _core
 from meshwright.tactics import Tactic
 from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
+from meshwright.torch.inputs import Path_, read_cluster, read_text
 from meshwright.torch.module import Leaf, ParallelModel, hold
 from meshwright.torch.optimizer import ParallelOptimizer
 from meshwright.torch.place import Cut, device_mesh
-from meshwright.torch.plan import Path_, make_plan
+from meshwright.torch.plan import make_plan
 from meshwright.torch.processes import Control
 from meshwright.torch.stages import StagedStep
 from meshwright.torch.step import Stored, WholeStep
@@ -97,8 +97,7 @@ def _device(model: torch.nn.Module) -> torch.device:
 
 def _cluster(cluster: Path_ | None, device: torch.device) -> str:
     if cluster is not None:
-        is_file = isinstance(cluster, os.PathLike) or cluster.endswith(".toml")
-        return Path(cluster).read_text(encoding="utf-8") if is_file else cluster
+        return read_cluster(cluster)
     reported = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     name = _core.device_name(reported)
     if name is None:
@@ -165,7 +164,7 @@ def _agreed_plan(
 
     def text() -> str | None:
         if plan is not None and not isinstance(plan, (_core.Plan, _core.Pipeline)):
-            return Path(plan).read_text(encoding="utf-8")
+            return read_text(plan)
         found.append(make_plan(captured.program, cluster, engine=engine, **wishes) if plan is None else plan)
         return found[0].json
 

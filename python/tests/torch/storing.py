@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import processes
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -93,10 +93,7 @@ def main(said: str) -> None:
     folder = [tempfile.mkdtemp(dir=Path(said).parent) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
     found = {"checkpoint": checkpoint(folder[0]), "unmade": unmade(), "loaded": loaded()}
-    if dist.get_rank() == 0:
-        Path(said).write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    processes.say(found, said)
 
 
 if __name__ == "__main__":

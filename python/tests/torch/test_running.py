@@ -36,7 +36,7 @@ def test_training_is_as_on_one_process(trained, case):
         assert difference < 1e-4, (kind, name, difference)
 
 
-# Microbatches run in a loop, of which more is foretold than there is; Mixtral's experts are multiplied one row at a time.
+# Microbatches run in a loop, of which more is foretold than there is; Mixtral takes more than is foretold.
 WITHOUT = {"micro", "less", "much", "little"}
 
 

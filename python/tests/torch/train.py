@@ -11,7 +11,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import models
@@ -190,10 +189,7 @@ def main(cases: list[str], said: str) -> None:
             found[case]["measured"] = [each["measured"] for each in every]
         if dist.get_rank() == 0:
             print(case, json.dumps(found[case])[:400] if "error" not in found[case] else found[case]["error"], flush=True)
-    if dist.get_rank() == 0:
-        Path(said).write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    processes.say(found, said)
 
 
 if __name__ == "__main__":
