@@ -4,8 +4,10 @@ mod small_steps;
 
 use meshwright::cluster::{Cluster, parse};
 use meshwright::interpret::{Options, difference, evaluate, evaluate_pipeline, generate_arguments};
-use meshwright::plan::{Plan, Refusal, Request, Runs, StageCount, check as recipe_check, plan_stages};
+use meshwright::lower::estimate;
+use meshwright::plan::{Plan, Recipe, Refusal, Request, Runs, StageCount, check as recipe_check, plan_stages};
 use meshwright::program::Program;
+use meshwright::shard::Mesh;
 
 use small_steps::{model, small_engine};
 
@@ -43,6 +45,48 @@ fn check(name: &str, settings: &str, cluster: &str, stages: usize, share: Option
         let tight = recipe_check(&program, &plan.recipe, &cluster, &small_engine(), plan.peak_bytes - 1);
         assert!(tight.is_err_and(|faults| faults[0].contains("at the peak")), "{name}");
     }
+}
+
+/// Takes axes of the mesh from some stages of a plan: what they cut is whole there, and all else as it was.
+#[track_caller]
+fn check_lacking(name: &str, settings: &str, cluster: &str, stages: usize) {
+    let program = model(name, settings);
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let plan = planned(&program, &parse(cluster).expect("a cluster"), u64::MAX >> 8, stages).expect("a plan");
+    let axes = plan.recipe.mesh.axes.len();
+    for turn in 0..axes * stages {
+        let mut recipe = plan.recipe.clone();
+        let staging = recipe.staging.as_mut().expect("stages");
+        // Each stage alone, then with those before it.
+        staging.lacks = (0..stages).map(|stage| Vec::from_iter((stage == turn / axes).then_some(turn % axes))).collect();
+        if turn % 2 == 1 {
+            staging.lacks[0] = (0..axes).collect();
+        }
+        let pipeline = recipe.pipeline(&program, &estimate).expect("stages").pipeline;
+        assert_eq!(recipe.devices(), pipeline.devices());
+        assert!(pipeline.devices() < plan.recipe.devices(), "{name}: nothing is lacked");
+        let found = evaluate_pipeline(&pipeline, &arguments, Options { wide: true });
+        let found = found.unwrap_or_else(|error| panic!("{name} on {:?}: {error:?}", staging_meshes(&recipe)));
+        let apart = difference(&whole, &found);
+        assert!(apart.relative < 1e-9, "{name} on {:?}: {apart:?}", staging_meshes(&recipe));
+    }
+}
+
+fn staging_meshes(recipe: &Recipe) -> Vec<String> {
+    let staging = recipe.staging.as_ref().expect("stages");
+    staging.meshes(&recipe.mesh).iter().map(Mesh::to_string).collect()
+}
+
+#[test]
+fn stages_that_lack_axes_compute_the_same() {
+    let small = "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=16";
+    check_lacking("gpt2", small, "8xa100-80g", 2);
+    check_lacking("gpt2", &format!("{small} layers=4"), "4x4xv100-16g", 4);
+    let experts = format!("{small} experts=4 expert_group=16");
+    check_lacking("moe-380m", &experts, "2x4xh100", 2);
+    check_lacking("resnet-18", "batch=16 norm_group=2 image=32 channels=4 classes=8", "2x2xh100", 2);
+    check_lacking("unet", "batch=4 image=16 channels=32", "8xh100", 4);
 }
 
 #[test]

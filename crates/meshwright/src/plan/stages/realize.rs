@@ -84,7 +84,7 @@ impl<'m, 'g> Chosen<'m, 'g> {
         };
         recipe.arguments = (0..program.arguments.len()).map(argument).collect();
         let starts = self.chunks[1..].iter().map(|(stage, ..)| layers.starts[stage.layers.start - 1]).collect();
-        recipe.staging = Some(Staging { schedule: self.order.schedule, chunks: self.order.chunks, starts });
+        recipe.staging = Some(Staging { schedule: self.order.schedule, chunks: self.order.chunks, starts, lacks: Vec::new() });
         Some(recipe)
     }
 }
