@@ -205,8 +205,8 @@ fn whole_result(
             let there = memory.get(&slot).ok_or_else(|| fail(format!("result {index} is not there")))?;
             parts.extend(there.iter().enumerate().map(|(device, tensor)| (Place { device, microbatch }, tensor)));
         }
-        let whole =
-            join(&parts, sharding, &pipeline.meshes[stage]).map_err(|message| fail(format!("result {index}: {message}")))?;
+        let whole = join(&parts, sharding, &pipeline.meshes[stage])
+            .map_err(|message| fail(format!("result {index}: {message}")))?;
         match &found {
             // Stages that hold the same parameter add up its gradient in the same order.
             Some(first) if !same(first, &whole) => {

@@ -253,10 +253,7 @@ impl<'a, 'p> Drafts<'a, 'p> {
     }
 
     /// Has pieces give back the results of the step.
-    pub(super) fn results(
-        &mut self,
-        views: &mut [View<'_, '_, '_>],
-    ) -> Result<Vec<Made>, (String, Option<String>)> {
+    pub(super) fn results(&mut self, views: &mut [View<'_, '_, '_>]) -> Result<Vec<Made>, (String, Option<String>)> {
         let stored: Vec<Vec<Sharding>> = self.grounds.layouts.iter().map(all_stored_results).collect();
         let values = self.layout.program.body().results.iter().enumerate();
         values.map(|(index, &value)| self.result(views, value, &|number| stored[number][index].clone())).collect()

@@ -58,9 +58,8 @@ impl Sharding {
 
     /// The same on a mesh that lacks some axes.
     pub fn within(&self, mesh: &Mesh) -> Sharding {
-        let there = |pieces: &Pieces| -> Pieces {
-            pieces.iter().copied().filter(|&piece| mesh.size(piece) > 1).collect()
-        };
+        let there =
+            |pieces: &Pieces| -> Pieces { pieces.iter().copied().filter(|&piece| mesh.size(piece) > 1).collect() };
         let (dims, partial) = (self.dims.iter().map(there).collect(), there(&self.partial));
         let reduction = if partial.is_empty() { Reduction::Sum } else { self.reduction };
         Sharding { dims, partial, reduction }

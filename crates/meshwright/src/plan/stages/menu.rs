@@ -14,7 +14,7 @@ use crate::program::{Id, Phase, ValueId};
 pub(super) struct Menu<'g> {
     pub(super) sketch: Arc<Sketch<'g>>,
     /// The fastest first.
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<Arc<Way>>,
     pressure: Pressure,
 }
 
@@ -89,9 +89,10 @@ impl<'g> Menu<'g> {
     }
 
     /// With ways between these.
-    pub(super) fn refined(mut self, layers: &Layers) -> Menu<'g> {
-        self.add(layers, &BETWEEN);
-        self
+    pub(super) fn refined(&self, layers: &Layers) -> Menu<'g> {
+        let mut menu = Menu { sketch: Arc::clone(&self.sketch), ways: self.ways.clone(), pressure: self.pressure };
+        menu.add(layers, &BETWEEN);
+        menu
     }
 
     fn add(&mut self, layers: &Layers, shares: &[f64]) {
@@ -105,11 +106,11 @@ impl<'g> Menu<'g> {
         let worths: Vec<Worth> = shares.iter().map(worth).collect();
         for (labelled, flow_seconds) in self.sketch.label_for(crate::plan::space::FIRST_EXPOSURE, &worths) {
             if !self.ways.iter().any(|way| way.labelled.labels == labelled.labels) {
-                self.ways.push(Way::new(&self.sketch, labelled, &flow_seconds, layers));
+                self.ways.push(Arc::new(Way::new(&self.sketch, labelled, &flow_seconds, layers)));
             }
         }
         let microbatches = self.sketch.frame.microbatches as f64;
-        let seconds = |way: &Way| {
+        let seconds = |way: &Arc<Way>| {
             let all = way.trip_seconds.len() - 1;
             microbatches * way.trip_seconds[all] + way.once_seconds[all]
         };
