@@ -130,25 +130,31 @@ impl<'s, 'g> Searching<'s, 'g> {
     }
 
     /// Candidates, the best first, with those whose stages may have different numbers of devices, where that should be
-    /// faster than if all have as many. They have the number of microbatches that is best for these, or all that may be
-    /// where there are none of these.
+    /// faster than if all have as many. They cut the batch as is best for these, or in all ways where there are none.
     fn with_uneven(&self, mut candidates: Vec<Candidate<'g>>, count: Option<usize>) -> Vec<Candidate<'g>> {
         let best = candidates.first().map_or(f64::INFINITY, Candidate::seconds);
         let stages = count.or_else(|| candidates.first().map(|best| best.stages)).unwrap_or(2);
-        let counts = candidates.first().map_or_else(|| self.counts(stages), |best| vec![best.microbatches]);
-        let wanted = self.uneven_meshes(&candidates, best * MOST_WORSE_MESH);
+        let batches = candidates.first().map_or_else(|| self.batches(stages), |best| vec![self.batch_of(best)]);
         let mut uneven = Vec::new();
-        for microbatches in counts {
-            let offers = in_parallel(wanted.clone(), |(kind, mesh)| {
-                let is_known = |offer: &&Arc<Offer<'g>>| offer.kind == kind && *offer.mesh() == mesh;
-                let known = candidates.iter().filter(|candidate| candidate.microbatches == microbatches);
-                let known = known.flat_map(|candidate| &candidate.offers).find(is_known).cloned();
-                known.or_else(|| self.offer(kind, &mesh, microbatches).map(Arc::new))
+        for (microbatches, parts) in batches {
+            let wanted = self.uneven_meshes(&candidates, best * MOST_WORSE_MESH, parts);
+            let offers = in_parallel(wanted, |(kind, mesh, unbatched)| {
+                let is_known = |offer: &&Arc<Offer<'g>>| {
+                    let frame = &offer.menu.sketch.frame;
+                    offer.kind == kind && frame.microbatches == microbatches && frame.mesh == mesh
+                };
+                let mut known =
+                    candidates.iter().flat_map(|candidate| &candidate.offers).filter(|_| unbatched.is_empty());
+                let known = known.find(is_known).map(|offer| offer.menu.of_batch_parts(parts));
+                let menu = known.unwrap_or_else(|| {
+                    let offer = self.offer(kind, &mesh, microbatches, unbatched)?;
+                    offer.menu.of_batch_parts(parts)
+                });
+                menu.map(|menu| Arc::new(Offer { kind, menu }))
             });
             uneven.push(self.ordered(offers.into_iter().flatten().collect(), count, stages, microbatches, FIRST));
         }
-        uneven.retain(|candidate| candidate.division.is_some());
-        for mut candidate in self.refined(uneven) {
+        for mut candidate in uneven {
             if let Some(division) = candidate.division.as_ref().filter(|_| candidate.seconds() < best * LITTLE_FASTER) {
                 candidate.stages = division.stages.len();
                 candidates.push(candidate);
@@ -158,21 +164,52 @@ impl<'s, 'g> Searching<'s, 'g> {
         candidates
     }
 
-    /// Meshes of every kind that some stages may have while others have others. Those are left out with which all stages
-    /// should take longer than so many seconds, and those that are so small that there are too many.
-    fn uneven_meshes(&self, candidates: &[Candidate<'g>], most_seconds: f64) -> Vec<(usize, Mesh)> {
+    /// How many microbatches a candidate has, and into how many parts devices cut them.
+    fn batch_of(&self, candidate: &Candidate<'g>) -> (usize, usize) {
+        let first = candidate.division.as_ref().and_then(|division| division.stages.first());
+        let found = first.and_then(|chunk| self.chunk(candidate, chunk));
+        let parts = found.map_or(1, |(cost, offer)| offer.menu.ways[cost.ways[0]].batch_parts);
+        (candidate.microbatches, parts)
+    }
+
+    /// Numbers of microbatches and of their parts that could be tried where nothing is known.
+    fn batches(&self, stages: usize) -> Vec<(usize, usize)> {
+        let counts = self.counts(stages);
+        let first = self.first_count(self.request.cluster.devices().div_ceil(stages), &counts);
+        let per_node = self.kinds.iter().map(|kind| kind.per_node).min().unwrap_or(1);
+        let parts = (0..=per_node.ilog2()).map(|power| 1 << power);
+        let near = counts[first.saturating_sub(1)..counts.len().min(first + 2)].iter();
+        near.flat_map(|&count| parts.clone().map(move |parts| (count, parts))).collect()
+    }
+
+    /// Meshes of every kind that some stages may have while others have others, with the axes that leave the batch whole,
+    /// so that it is cut into so many parts. Those are left out with which all stages should take longer than so many
+    /// seconds, and those that are so small that there are too many.
+    fn uneven_meshes(
+        &self,
+        candidates: &[Candidate<'g>],
+        most_seconds: f64,
+        parts: usize,
+    ) -> Vec<(usize, Mesh, Vec<usize>)> {
         let is_slow = |mesh: &Mesh| {
             let mut known =
                 candidates.iter().filter(|candidate| candidate.offers.iter().all(|offer| offer.mesh() == mesh));
             known.next().is_some_and(|first| first.seconds() > most_seconds)
         };
         let least = self.request.cluster.devices().div_ceil(MOST_UNEVEN);
-        let meshes = self
-            .kinds
-            .iter()
-            .enumerate()
-            .flat_map(|(kind, own)| own.meshes().into_iter().map(move |mesh| (kind, mesh)));
-        meshes.filter(|(_, mesh)| mesh.devices() >= least && !is_slow(mesh)).collect()
+        let mut found = Vec::new();
+        for (kind, own) in self.kinds.iter().enumerate() {
+            for mesh in own.meshes().into_iter().filter(|mesh| mesh.devices() >= least && !is_slow(mesh)) {
+                for set in 0..1_usize << mesh.axes.len() {
+                    let (unbatched, batched): (Vec<usize>, Vec<usize>) =
+                        (0..mesh.axes.len()).partition(|axis| set >> axis & 1 == 1);
+                    if batched.iter().map(|&axis| mesh.axes[axis].size).product::<usize>() == parts {
+                        found.push((kind, mesh.clone(), unbatched));
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Meshes with numbers of microbatches, divided as well as can be known, the best first. On every mesh one number is
@@ -282,18 +319,17 @@ impl<'s, 'g> Searching<'s, 'g> {
     /// Where all stages have a mesh.
     fn candidate(&self, mesh: &Mesh, microbatches: usize) -> Option<Candidate<'g>> {
         let stages = self.request.cluster.devices() / mesh.devices();
-        let offer = |kind: usize| self.offer(kind, mesh, microbatches).map(Arc::new);
+        let offer = |kind: usize| self.offer(kind, mesh, microbatches, Vec::new()).map(Arc::new);
         let offers = (0..self.kinds.len()).map(offer).collect::<Option<Vec<_>>>()?;
         Some(self.ordered(offers, Some(stages), stages, microbatches, FIRST))
     }
 
-    /// What layers take on a mesh of devices of a kind.
-    fn offer(&self, kind: usize, mesh: &Mesh, microbatches: usize) -> Option<Offer<'g>> {
+    /// What layers take on a mesh of devices of a kind, some axes of which leave the batch whole.
+    fn offer(&self, kind: usize, mesh: &Mesh, microbatches: usize, unbatched: Vec<usize>) -> Option<Offer<'g>> {
         let ground = self.grounds[kind];
         let stages = self.request.cluster.devices().div_ceil(mesh.devices());
         let time = Time::new(&ground.base, microbatches).ok()?;
-        let frame =
-            Frame { mesh: mesh.clone(), microbatches, is_eager: false, runs: 1, is_sliced: false, is_held: false };
+        let frame = Frame { unbatched, ..Frame::new(mesh.clone(), microbatches) };
         let sketch = Arc::new(Sketch::in_time(ground, frame, time).ok()?);
         let in_flight = (stages.min(microbatches) as f64 / 2.0).max(1.0);
         let limit_bytes = stages as f64 * self.own_bytes(self.limit_bytes(kind)) as f64;
