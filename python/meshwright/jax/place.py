@@ -68,9 +68,12 @@ def keys_of(numbers: jax.Array, dtype: Any) -> jax.Array:
 
 
 def joined_mesh(meshes: Sequence[Mesh]) -> Mesh:
-    """The mesh of several stages, with an axis more; that of one stage as it is."""
+    """The mesh of several stages, with an axis more; that of one stage as it is. Where stages have different numbers of
+    devices, these lie along that axis alone, and arrays are whole on each."""
     if len(meshes) == 1:
         return meshes[0]
+    if len({mesh.devices.shape for mesh in meshes}) > 1:
+        return Mesh(np.concatenate([mesh.devices.ravel() for mesh in meshes]), (STAGES,))
     return Mesh(np.stack([mesh.devices for mesh in meshes]), (STAGES, *meshes[0].axis_names))
 
 

@@ -64,7 +64,9 @@ class Staged:
         def result_stages(number: int, buffers: Sequence[int]) -> tuple[int, ...]:
             made = self.stages_of(buffers)
             others = () if is_one_process else (stage for stage in everywhere if stage not in made)
-            return holders[state[number]] if number in state else tuple(sorted(self.alike((*made, *others))))
+            stages = (*made, *others)
+            is_whole = not any(self.buffers[buffers[0]].kind.sharding.spec)
+            return holders[state[number]] if number in state else tuple(sorted(stages if is_whole else self.alike(stages)))
 
         result_holders = [result_stages(*row) for row in enumerate(pipeline.results)]
         self.arguments = self._shardings(captured.arguments, pipeline.arguments, holders)
