@@ -175,6 +175,21 @@ impl<'p> Ledger<'p> {
         Some((operand, strides))
     }
 
+    /// The bytes that each of some values takes by itself: none where it lies in the place of another, or of the caller's.
+    pub(super) fn own_bytes(&self, values: &[ValueId], forms: &[Form]) -> Vec<usize> {
+        let mut seen: Vec<usize> = Vec::new();
+        let bytes = |value: &ValueId| match self.places.get(value) {
+            Some(place) if seen.contains(place) => 0,
+            Some(&place) => {
+                seen.push(place);
+                self.held[place].bytes
+            }
+            None if forms[value.index()] == Form::Tensor => 0,
+            None => self.program.ty(*value).bytes(),
+        };
+        values.iter().map(bytes).collect()
+    }
+
     /// Everything as it was over time.
     pub(super) fn memory(self, anatomy: &Anatomy) -> Memory {
         let mut memory = Memory::default();

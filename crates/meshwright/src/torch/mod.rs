@@ -15,8 +15,8 @@ mod table;
 mod values;
 mod writer;
 
-use crate::profile::Memory;
-use crate::program::{Anatomy, Program};
+use crate::profile::{Memory, PartMemory};
+use crate::program::{Anatomy, Phase, Program};
 
 use parts::{Part, step_parts, whole};
 use writer::Writer;
@@ -43,6 +43,14 @@ pub(crate) fn step_memory(program: &Program, anatomy: &Anatomy) -> Option<Memory
     }
     let writer = written(program, step_parts).ok()?;
     Some(writer.ledger.memory(anatomy))
+}
+
+/// What a piece of a step needs while it runs, with what it makes, and the bytes of each result that stay.
+pub(crate) fn piece_memory(program: &Program) -> Option<PartMemory> {
+    let writer = written(program, whole).ok()?;
+    let left = writer.ledger.own_bytes(&program.body().results, writer.forms());
+    let anatomy = Anatomy::of_part(program, Phase::Forward, &[]);
+    Some(PartMemory { most: writer.ledger.memory(&anatomy).temporary_bytes(), left })
 }
 
 fn source(program: &Program, cut: impl FnOnce(&Writer<'_>) -> Vec<Part>) -> Result<String, String> {

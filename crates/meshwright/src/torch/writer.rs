@@ -63,6 +63,10 @@ impl<'p> Writer<'p> {
         text + &self.lines
     }
 
+    pub(super) fn forms(&self) -> &[Form] {
+        &self.forms
+    }
+
     pub(super) fn form(&self, value: ValueId) -> &Form {
         &self.forms[value.index()]
     }
