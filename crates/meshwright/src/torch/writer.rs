@@ -15,7 +15,7 @@ use super::values::{Form, forms, name};
 use crate::program::{Binary, DType, Definition, Id, Op, OpId, Program, RegionId, ValueId};
 
 /// After which op of a function which arguments are overwritten by which values.
-type Writes = FxHashMap<usize, Vec<(ValueId, ValueId)>>;
+type Writes = BTreeMap<usize, Vec<(ValueId, ValueId)>>;
 
 /// A source in the middle of being written.
 pub(super) struct Writer<'p> {
@@ -261,8 +261,7 @@ impl<'p> Writer<'p> {
                 ends[end].push(value);
             }
         }
-        let mut pairs: Vec<(ValueId, ValueId)> = written.values().flatten().copied().collect();
-        pairs.sort_unstable();
+        let pairs: Vec<(ValueId, ValueId)> = written.values().flatten().copied().collect();
         self.reused.extend(reused(self.program, groups, &last, kept, &pairs));
         let mut copied: BTreeSet<ValueId> = BTreeSet::new();
         for (place, group) in groups.iter().enumerate() {
