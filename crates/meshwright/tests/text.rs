@@ -30,6 +30,7 @@ use meshwright::import::{Diagnostic, Severity, import};
 use meshwright::interpret::{Data, Options, evaluate, generate_arguments};
 use meshwright::lower::{estimate, lower_layout};
 use meshwright::pipeline::pipeline;
+use meshwright::profile::{MemoryModel, profile};
 use meshwright::program::{Program, expand_attention, expand_batch_norm, expand_branches};
 use meshwright::shard::{Layout, Mesh, Sharding};
 use meshwright::tactics;
@@ -147,7 +148,13 @@ fn show_torch(source: &str) -> Result<String, Failed> {
     let program = program(source)?;
     let is_step = program.results.iter().any(|result| result.name == "loss");
     let written = if is_step { step_source(&program) } else { piece_source(&program) };
-    Ok(written.unwrap_or_else(|refused| format!("error: {refused}\n")))
+    let mut text = written.unwrap_or_else(|refused| format!("error: {refused}\n"));
+    if is_step {
+        let memory = profile(&program, MemoryModel::Written).memory;
+        let bytes = memory.timeline().into_iter().map(|classes| classes.iter().sum::<usize>().to_string());
+        writeln!(text, "\nbytes while each op runs: {}", bytes.collect::<Vec<_>>().join(" "))?;
+    }
+    Ok(text)
 }
 
 fn show_loops(source: &str) -> Result<String, Failed> {

@@ -275,6 +275,10 @@ def chosen_products(left: Tensor, table: Tensor, indices: Tensor) -> Tensor:
     nearest inside."""
     made = left.new_empty(*left.shape[:-1], table.shape[-1])
     indices = indices.clamp(0, len(table) - 1)
+    if ends := _ends(indices, len(table)):
+        for matrix, start, end in zip(table, [0, *ends], ends):
+            torch.matmul(left[start:end], matrix, out=made[start:end])
+        return made
     for number, matrix in enumerate(table):
         rows = (indices == number).nonzero().squeeze(-1)
         made[rows] = torch.matmul(left[rows], matrix)
@@ -284,11 +288,20 @@ def chosen_products(left: Tensor, table: Tensor, indices: Tensor) -> Tensor:
 def summed_products(left: Tensor, right: Tensor, indices: Tensor, count: int) -> Tensor:
     """For so many indices the sum of the products of all rows that have it."""
     made = left.new_empty(count, left.shape[1], right.shape[2])
+    ends = _ends(indices, count)
     for number in range(count):
-        rows = (indices == number).nonzero().squeeze(-1)
+        rows: Any = (indices == number).nonzero().squeeze(-1) if ends is None else slice(([0, *ends])[number], ends[number])
         wide = left[rows].transpose(0, 1).reshape(left.shape[1], -1)
         torch.mm(wide, right[rows].reshape(-1, right.shape[2]), out=made[number])
     return made
+
+
+def _ends(indices: Tensor, count: int) -> list[int] | None:
+    """Where the rows of each index end, if they lie in the order of their indices, as sorted tokens do: nothing is copied
+    then to have them together. Rows outside of all would have to be left out."""
+    if not bool((indices[1:] >= indices[:-1]).all()) or len(indices) and not 0 <= int(indices[0]) <= int(indices[-1]) < count:
+        return None
+    return torch.searchsorted(indices, torch.arange(count, device=indices.device), right=True).tolist()
 
 
 # Windows.
@@ -414,7 +427,7 @@ def batch_norm_inference(
     value: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, epsilon: float, dim: int
 ) -> Tensor:
     factor = scale * torch.rsqrt(variance + epsilon)
-    return value * _features(factor, value, dim) + _features(offset - mean * factor, value, dim)
+    return (value * _features(factor, value, dim)).add_(_features(offset - mean * factor, value, dim))
 
 
 def batch_norm_grad(
@@ -426,9 +439,9 @@ def batch_norm_grad(
     centered = value - _features(mean, value, dim)
     of_offset = gradient.sum(others)
     of_scale = (gradient * centered).sum(others) * inverse
-    inner = gradient - _features(of_offset / count, value, dim)
-    inner = inner - centered * _features(of_scale * inverse / count, value, dim)
-    return inner * _features(scale * inverse, value, dim), of_scale, of_offset
+    inner = centered.mul_(_features(of_scale * inverse / count, value, dim)).add_(_features(of_offset / count, value, dim))
+    inner = torch.sub(gradient, inner, out=inner).mul_(_features(scale * inverse, value, dim))
+    return inner, of_scale, of_offset
 
 
 def attention(

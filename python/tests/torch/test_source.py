@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from meshwright import Error, _core
+from meshwright.torch import ops
 from meshwright.torch.check import difference, from_bytes, to_bytes
 from meshwright.torch.record import DTYPES
 from meshwright.torch.source import Source
@@ -88,3 +89,16 @@ def made_up(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_nobody_reads_what_was_written_over(seed):
     check(made_up(seed), f"seed {seed}")
+
+
+@pytest.mark.parametrize("indices", [[0, 0, 1, 3, 3], [3, 0, 1, 0, 3], [1, 1, 1, 1, 1], [-2, 0, 3, 5, 5]])
+def test_rows_choose_matrices_in_any_order(indices):
+    left, table, right = torch.randn(5, 1, 3), torch.randn(4, 3, 2), torch.randn(5, 1, 2)
+    chosen = torch.tensor(indices)
+    expected = torch.stack([row @ table[number] for row, number in zip(left, chosen.clamp(0, 3))])
+    torch.testing.assert_close(ops.chosen_products(left, table, chosen), expected)
+    sums = torch.zeros(4, 3, 2)
+    for row, other, number in zip(left, right, indices):
+        if 0 <= number < 4:
+            sums[number] += row.mT @ other
+    torch.testing.assert_close(ops.summed_products(left.mT, right, chosen, 4), sums)

@@ -48,10 +48,10 @@ PLANS: dict[str, dict[str, Any]] = {
     "split": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1, "slices": 3},
 }
 MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet50")
-# What depends on all of a batch at once, as the loads of experts do, has no microbatches.
-WHOLE = {"mixtral"}
+# What depends on all of a batch at once, as the loads of experts and the norms of batches do, has no microbatches.
+WHOLE = {"mixtral", "resnet50"}
 # Models by name and plans, which is all that is compared. Of BERT no way to cut it into microbatches is found.
-ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if f"{model}:{plan}" not in ("bert:micro", "mixtral:micro")]
+ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if plan != "micro" or model not in WHOLE | {"bert"}]
 ALL.append("deep:remat")
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02
@@ -61,12 +61,11 @@ def limited(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
     """Options with a limit of memory in place of the share of what a plan without one takes. The first process plans."""
     share, told = options.pop("share"), [None]
     if dist.get_rank() == 0:
-        plan = functools.partial(
-            mw.torch.plan, model, make(model.parameters()), batch, loss_fn, cluster="4xcpu", engine="pytorch-cpu", **options
-        )
-        told = [int(plan().peak_bytes * share)]
+        program = capture(model, batch, loss_fn, make(model.parameters()), runs=True).program
+        asked = {"memory": None, "stages": None, "tactics": None, "mesh": None, "microbatches": None, **options}
+        told = [int(make_plan(program, "4xcpu", engine="pytorch-cpu", **asked).peak_bytes * share)]
         try:
-            plan(memory=told[0])
+            make_plan(program, "4xcpu", engine="pytorch-cpu", **{**asked, "memory": told[0]})
         except mw.DoesNotFit as error:
             number, unit = re.search(r"the smallest plan found takes ([\d.]+) (\w+)", str(error)).groups()
             told = [int(float(number) * {"B": 1, "KiB": 2**10, "MiB": 2**20}[unit] * ROOM)]

@@ -122,6 +122,7 @@ fn memory_model_name(model: MemoryModel) -> &'static str {
         MemoryModel::Tuned => "tuned",
         MemoryModel::Compiled => "compiled",
         MemoryModel::Plain => "plain",
+        MemoryModel::Written => "written",
     }
 }
 

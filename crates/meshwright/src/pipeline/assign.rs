@@ -63,6 +63,7 @@ pub(super) fn assign(
     let for_one = program.ops.ids().map(|op| matches!(assigner.lead(op), Lead::One(_))).collect();
     assigner.backward();
     assigner.find_leads(Phase::Update);
+    assigner.find_held();
     assigner.update();
     let Assigner { chunks, joins, again, portable, .. } = assigner;
     Ok(Assignment { chunks, joins, for_one, again, portable })
@@ -313,6 +314,26 @@ impl Assigner<'_> {
         // Gradients of activations that lead to an embedding alone are no parts of its gradient.
         let is_sum = operation.op == Op::Binary(Binary::Add) && self.program.shape(operation.results[0]) == shape;
         (users.len() > 1 && (is_after || is_spread && is_sum)).then(|| users.clone())
+    }
+
+    /// Chunks that read a parameter in the backward pass alone hold it too, and have to update what they hold.
+    fn find_held(&mut self) {
+        let mut held = vec![Chunks::new(); self.program.values.len()];
+        for &op in self.program.body().ops.iter().rev() {
+            if self.anatomy.phase(op) == Phase::Update {
+                continue;
+            }
+            let mut chunks = self.chunks[op.index()].clone();
+            if !self.makes_work(op) {
+                self.program.ops[op].results.iter().for_each(|result| add_all(&mut chunks, &held[result.index()]));
+            }
+            self.program.outer_reads(op).iter().for_each(|value| add_all(&mut held[value.index()], &chunks));
+        }
+        for (&value, &class) in self.program.body().arguments.iter().zip(&self.anatomy.classes) {
+            if class == ArgumentClass::Parameter {
+                add_all(&mut self.available[value.index()], &held[value.index()]);
+            }
+        }
     }
 
     fn update(&mut self) {

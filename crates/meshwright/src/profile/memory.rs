@@ -111,7 +111,7 @@ impl Class {
     }
 
     /// What a value is made for, by who makes it and who reads it.
-    pub(super) fn of_made(made: Phase, mut readers: impl Iterator<Item = Phase>) -> Class {
+    pub(crate) fn of_made(made: Phase, mut readers: impl Iterator<Item = Phase>) -> Class {
         match made {
             Phase::Forward if readers.any(|reader| reader == Phase::Backward) => Class::Activations,
             Phase::Backward if readers.any(|reader| reader == Phase::Update) => Class::Gradients,

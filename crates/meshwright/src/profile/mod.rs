@@ -26,12 +26,14 @@ pub use modules::{Module, module_path};
 pub use peak::AtPeak;
 pub(crate) use schedule::{ScheduledKernel, schedule, stored};
 pub use symbolic::{Polynomial, SymbolicProfile};
+pub(crate) use views::{Strides, contiguous, made, reshaped, view};
 
 use functions::Fused;
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::program::{Anatomy, Id, OpId, Operation, Phase, Program, ValueId, expand_attention, expand_batch_norm};
+use crate::torch::step_memory;
 
 /// Who gives memory to values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub enum MemoryModel {
     Compiled,
     /// The same with attention written out, whose scores are kept, as early versions of Megatron-LM have it.
     Plain,
+    /// PyTorch that runs a step as it is written for it.
+    Written,
 }
 
 impl MemoryModel {
@@ -63,7 +67,7 @@ impl MemoryModel {
     pub(crate) fn fuses(self) -> Option<Fused> {
         match self {
             MemoryModel::Fused | MemoryModel::Ordered => None,
-            MemoryModel::Eager => Some(Fused { attention: true, ..Fused::NONE }),
+            MemoryModel::Eager | MemoryModel::Written => Some(Fused { attention: true, ..Fused::NONE }),
             MemoryModel::Tuned => Some(Fused { functions: true, losses: true, attention: true }),
             MemoryModel::Compiled => Some(Fused { functions: true, losses: false, attention: true }),
             MemoryModel::Plain => Some(Fused::NONE),
@@ -127,11 +131,20 @@ fn as_compiled(program: &Program, memory_model: MemoryModel) -> Cow<'_, Program>
     match memory_model {
         MemoryModel::Fused => written_out(program),
         MemoryModel::Ordered => expand_batch_norm(program),
-        MemoryModel::Eager | MemoryModel::Tuned | MemoryModel::Compiled | MemoryModel::Plain => Cow::Borrowed(program),
+        MemoryModel::Eager | MemoryModel::Tuned | MemoryModel::Compiled | MemoryModel::Plain | MemoryModel::Written => {
+            Cow::Borrowed(program)
+        }
     }
 }
 
 fn memory_of(program: &Program, anatomy: &Anatomy, memory_model: MemoryModel) -> Memory {
+    // Steps that are not written for PyTorch are taken as it would run them itself.
+    if memory_model == MemoryModel::Written
+        && let Some(mut memory) = step_memory(program, anatomy)
+    {
+        memory.buffers.extend(memory::argument_buffers(program, anatomy, memory.steps.len()));
+        return memory;
+    }
     match memory_model.fuses() {
         Some(fuses) => eager::eager(program, anatomy, fuses),
         None if memory_model == MemoryModel::Ordered => fused::ordered(program, anatomy),

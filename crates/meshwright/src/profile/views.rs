@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 use crate::program::{Op, OpId, Program, ValueId};
 
 /// How many elements further the next one of each dimension lies.
-pub(super) type Strides = SmallVec<[usize; 6]>;
+pub(crate) type Strides = SmallVec<[usize; 6]>;
 
-pub(super) fn contiguous(shape: &[usize]) -> Strides {
+pub(crate) fn contiguous(shape: &[usize]) -> Strides {
     in_order(shape, (0..shape.len()).rev())
 }
 
@@ -58,7 +58,7 @@ fn in_order(shape: &[usize], dims: impl Iterator<Item = usize>) -> Strides {
 }
 
 /// The strides of an op's result in the storage of its first operand, where it can be there.
-pub(super) fn view(program: &Program, op: OpId, strides: &[usize]) -> Option<Strides> {
+pub(crate) fn view(program: &Program, op: OpId, strides: &[usize]) -> Option<Strides> {
     let operation = &program.ops[op];
     let shape = program.shape(*operation.operands.first()?);
     match &operation.op {
@@ -79,7 +79,7 @@ pub(super) fn view(program: &Program, op: OpId, strides: &[usize]) -> Option<Str
 
 /// Another shape for the same elements, where every new dimension lies within old ones that follow each
 /// other without gaps.
-fn reshaped(shape: &[usize], strides: &[usize], new: &[usize]) -> Option<Strides> {
+pub(crate) fn reshaped(shape: &[usize], strides: &[usize], new: &[usize]) -> Option<Strides> {
     // Of no element or of one, there is nothing to follow.
     if shape.contains(&0) || shape.is_empty() {
         return Some(contiguous(new));
@@ -113,7 +113,7 @@ fn reshaped(shape: &[usize], strides: &[usize], new: &[usize]) -> Option<Strides
 }
 
 /// The strides of something new that an op makes.
-pub(super) fn made(program: &Program, op: OpId, result: ValueId, strides_of: impl Fn(ValueId) -> Strides) -> Strides {
+pub(crate) fn made(program: &Program, op: OpId, result: ValueId, strides_of: impl Fn(ValueId) -> Strides) -> Strides {
     let operation = &program.ops[op];
     let shape = program.shape(result);
     let alike = |value: &&ValueId| program.shape(**value) == shape;

@@ -29,6 +29,10 @@ pub(super) struct PieceMemory {
 /// from piece to piece; `is_added` says of buffers whether they are parts of sums.
 pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool], model: MemoryModel) -> PieceMemory {
     let program = &piece.program;
+    let is_written = model == MemoryModel::Written && pipeline.pieces.len() > 1 && piece.kind != PieceKind::Update;
+    if let Some(PartMemory { most, left }) = is_written.then(|| crate::torch::piece_memory(program)).flatten() {
+        return PieceMemory { temporaries: temporaries(most), left };
+    }
     let PartMemory { most, left } = match (model.fuses(), piece.kind) {
         (Some(fuses), PieceKind::Forward) if pipeline.pieces.len() > 1 => forward_memory(program, fuses),
         (Some(fuses), PieceKind::Backward | PieceKind::Weights) => {
@@ -55,10 +59,14 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
             PartMemory { most: temporaries.iter().sum::<usize>() + results, left }
         }
     };
-    // Only a whole step tells by itself what its values are for.
-    let mut temporaries = ByClass::default();
-    temporaries[Class::Temporaries as usize] = most;
-    PieceMemory { temporaries, left }
+    PieceMemory { temporaries: temporaries(most), left }
+}
+
+/// Only a whole step tells by itself what its values are for.
+fn temporaries(bytes: usize) -> ByClass {
+    let mut classes = ByClass::default();
+    classes[Class::Temporaries as usize] = bytes;
+    classes
 }
 
 /// What the arguments of a piece of the backward pass are: what pieces of the forward pass read or wrote is kept by

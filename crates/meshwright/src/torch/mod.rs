@@ -7,13 +7,16 @@
 mod combine;
 mod contract;
 mod experts;
+mod ledger;
 mod parts;
 mod reuse;
+mod scratch;
 mod table;
 mod values;
 mod writer;
 
-use crate::program::Program;
+use crate::profile::{Memory, PartMemory};
+use crate::program::{Anatomy, Phase, Program};
 
 use parts::{Part, step_parts, whole};
 use writer::Writer;
@@ -31,11 +34,34 @@ pub fn piece_source(program: &Program) -> Result<String, String> {
     source(program, whole)
 }
 
+/// What such a step has in memory over time, besides its arguments: as its source says. Programs without a loss and
+/// gradients among their results, or with ops that cannot be written, have none.
+pub(crate) fn step_memory(program: &Program, anatomy: &Anatomy) -> Option<Memory> {
+    let has = |start: &str| program.results.iter().any(|result| result.name.starts_with(start));
+    if !has("loss") || !has("grads.") {
+        return None;
+    }
+    let writer = written(program, step_parts).ok()?;
+    Some(writer.ledger.memory(anatomy))
+}
+
+/// What a piece of a step needs while it runs, with what it makes, and the bytes of each result that stay.
+pub(crate) fn piece_memory(program: &Program) -> Option<PartMemory> {
+    let writer = written(program, whole).ok()?;
+    let left = writer.ledger.own_bytes(&program.body().results, writer.forms());
+    let anatomy = Anatomy::of_part(program, Phase::Forward, &[]);
+    Some(PartMemory { most: writer.ledger.memory(&anatomy).temporary_bytes(), left })
+}
+
 fn source(program: &Program, cut: impl FnOnce(&Writer<'_>) -> Vec<Part>) -> Result<String, String> {
+    Ok(written(program, cut)?.finish())
+}
+
+fn written<'p>(program: &'p Program, cut: impl FnOnce(&Writer<'_>) -> Vec<Part>) -> Result<Writer<'p>, String> {
     let mut writer = Writer::new(program);
     let parts = cut(&writer);
     for part in &parts {
         writer.part(part)?;
     }
-    Ok(writer.finish())
+    Ok(writer)
 }

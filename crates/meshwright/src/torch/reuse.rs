@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::program::{Binary, Definition, Op, OpId, Program, Unary, ValueId};
+use super::parts::roots;
+use crate::program::{Binary, Definition, Id, Op, OpId, Program, Unary, ValueId};
 
 /// Of ops the operand that the result may take the place of, given the last reads of what a block makes.
 pub(super) fn reused(
@@ -13,12 +14,13 @@ pub(super) fn reused(
     groups: &[Vec<OpId>],
     last: &BTreeMap<ValueId, usize>,
     kept: &FxHashSet<ValueId>,
+    written: &[(ValueId, ValueId)],
 ) -> FxHashMap<OpId, ValueId> {
     let mut sharing = Sharing::default();
     for &op in groups.iter().flatten() {
         sharing.add(program, op);
     }
-    let mut found = FxHashMap::default();
+    let mut found = over_arguments(program, groups, last, &sharing, written);
     for (place, group) in groups.iter().enumerate() {
         for &op in group.iter().filter(|&&op| is_elementwise(program, op)) {
             let operation = &program.ops[op];
@@ -31,14 +33,86 @@ pub(super) fn reused(
             let may = |value: &ValueId| {
                 sharing.fresh.contains(value) && program.ty(*value) == ty && is_over(value) && is_alone(value)
             };
-            // Of a difference or a quotient only what stands first is written over in one pass.
-            let candidates = if commutes(&operation.op) { &operation.operands[..] } else { &operation.operands[..1] };
-            if let Some(&value) = candidates.iter().find(|value| may(value)) {
-                found.insert(op, value);
+            if let Some(&value) = candidates(program, op).iter().find(|value| may(value)) {
+                found.entry(op).or_insert(value);
             }
         }
     }
     found
+}
+
+/// Operands whose place a result can take: of a difference or a quotient only what stands first is written over in one
+/// pass.
+fn candidates(program: &Program, op: OpId) -> &[ValueId] {
+    let operation = &program.ops[op];
+    if commutes(&operation.op) { &operation.operands } else { &operation.operands[..1] }
+}
+
+/// Ops on the way from an argument to its next value, all of which write where the argument is: nothing reads that after
+/// the first of them, nor what another has written after the next.
+fn over_arguments(
+    program: &Program,
+    groups: &[Vec<OpId>],
+    last: &BTreeMap<ValueId, usize>,
+    sharing: &Sharing,
+    written: &[(ValueId, ValueId)],
+) -> FxHashMap<OpId, ValueId> {
+    let mut found = FxHashMap::default();
+    if written.is_empty() {
+        return found;
+    }
+    let roots = roots(program);
+    let mut places: FxHashMap<OpId, usize> = FxHashMap::default();
+    let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
+    let mut seen: FxHashSet<ValueId> = FxHashSet::default();
+    for (place, group) in groups.iter().enumerate() {
+        for &op in group {
+            places.insert(op, place);
+            for value in program.outer_reads(op) {
+                reads.insert(value, place);
+                // Views of arguments, which would change with these.
+                seen.extend(roots[value.index()].iter().filter(|&&root| root != value));
+            }
+        }
+    }
+    let search = Search { program, sharing, places, reads, last };
+    for &(argument, result) in written.iter().filter(|(argument, _)| !seen.contains(argument)) {
+        let way = search.way(argument, result, &mut FxHashSet::default()).unwrap_or_default();
+        if way.iter().all(|(op, _)| !found.contains_key(op)) {
+            found.extend(way);
+        }
+    }
+    found
+}
+
+/// The last reads of a function.
+struct Search<'a> {
+    program: &'a Program,
+    sharing: &'a Sharing,
+    places: FxHashMap<OpId, usize>,
+    reads: FxHashMap<ValueId, usize>,
+    /// Of what may be deleted.
+    last: &'a BTreeMap<ValueId, usize>,
+}
+
+impl Search<'_> {
+    /// Ops from an argument to a value, with the operand that each writes over.
+    fn way(&self, argument: ValueId, value: ValueId, tried: &mut FxHashSet<ValueId>) -> Option<Vec<(OpId, ValueId)>> {
+        let op = self.program.producer(value).filter(|&op| tried.insert(value) && is_elementwise(self.program, op))?;
+        let place = self.places.get(&op)?;
+        let alike = |operand: &&ValueId| self.program.ty(**operand) == self.program.ty(value);
+        candidates(self.program, op).iter().filter(alike).find_map(|&operand| {
+            if operand == argument {
+                return (self.reads.get(&operand) == Some(place)).then(|| vec![(op, operand)]);
+            }
+            let others = self.sharing.others(operand);
+            let is_alone = others.iter().all(|other| self.last.get(other).is_some_and(|end| end < place));
+            let is_over = self.last.get(&operand) == Some(place) && self.sharing.fresh.contains(&operand);
+            let mut way = (is_over && is_alone).then(|| self.way(argument, operand, tried)).flatten()?;
+            way.push((op, operand));
+            Some(way)
+        })
+    }
 }
 
 fn commutes(op: &Op) -> bool {

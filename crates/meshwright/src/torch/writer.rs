@@ -7,14 +7,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::combine::combined;
 use super::experts::{experts, with_experts};
+use super::ledger::Ledger;
 use super::parts::{Part, roots};
 use super::reuse::reused;
 use super::table::{expression, together};
 use super::values::{Form, forms, name};
-use crate::program::{DType, Definition, Id, Op, OpId, Program, RegionId, ValueId};
+use crate::program::{Binary, DType, Definition, Id, Op, OpId, Program, RegionId, ValueId};
 
 /// After which op of a function which arguments are overwritten by which values.
-type Writes = FxHashMap<usize, Vec<(ValueId, ValueId)>>;
+type Writes = BTreeMap<usize, Vec<(ValueId, ValueId)>>;
 
 /// A source in the middle of being written.
 pub(super) struct Writer<'p> {
@@ -26,6 +27,8 @@ pub(super) struct Writer<'p> {
     constants: Vec<String>,
     /// Operands that results take the places of.
     reused: FxHashMap<OpId, ValueId>,
+    /// What is in memory meanwhile.
+    pub(super) ledger: Ledger<'p>,
     lines: String,
     indent: usize,
     /// Where the last op came from, which is told where it changes.
@@ -41,6 +44,7 @@ impl<'p> Writer<'p> {
             groups,
             constants,
             reused: FxHashMap::default(),
+            ledger: Ledger::new(program),
             lines: String::new(),
             indent: 0,
             place: String::new(),
@@ -57,6 +61,10 @@ impl<'p> Writer<'p> {
         let _ = writeln!(text, "GROUPS = [\n{}]", groups.concat());
         let _ = writeln!(text, "CONSTANTS = [\n{}]", self.constants.concat());
         text + &self.lines
+    }
+
+    pub(super) fn forms(&self) -> &[Form] {
+        &self.forms
     }
 
     pub(super) fn form(&self, value: ValueId) -> &Form {
@@ -156,6 +164,10 @@ impl<'p> Writer<'p> {
             _ => self.line(&format!("return [{}], [{}]", given.join(", "), saved.join(", "))),
         }
         self.indent = 0;
+        if part.name == "backward" {
+            // Users have gradients until they let go of them.
+            results.iter().for_each(|&gradient| self.ledger.hold(gradient));
+        }
         Ok(())
     }
 
@@ -249,7 +261,8 @@ impl<'p> Writer<'p> {
                 ends[end].push(value);
             }
         }
-        self.reused.extend(reused(self.program, groups, &last, kept));
+        let pairs: Vec<(ValueId, ValueId)> = written.values().flatten().copied().collect();
+        self.reused.extend(reused(self.program, groups, &last, kept, &pairs));
         let mut copied: BTreeSet<ValueId> = BTreeSet::new();
         for (place, group) in groups.iter().enumerate() {
             let mut dying = std::mem::take(&mut ends[place]);
@@ -274,6 +287,9 @@ impl<'p> Writer<'p> {
     }
 
     fn overwrite(&mut self, argument: ValueId, result: ValueId) {
+        if self.is_written_over(argument, result) {
+            return;
+        }
         let line = match self.form(result) {
             Form::Tensor => format!("{}.copy_({})", name(argument), name(result)),
             Form::Number { text, .. } => format!("{}.fill_({text})", name(argument)),
@@ -281,10 +297,19 @@ impl<'p> Writer<'p> {
         self.line(&line);
     }
 
+    /// Whether a value was made where an argument is.
+    fn is_written_over(&self, argument: ValueId, mut value: ValueId) -> bool {
+        while let Some(operand) = self.program.producer(value).and_then(|op| self.reused(op)) {
+            value = operand;
+        }
+        value == argument
+    }
+
     fn delete(&mut self, values: &[ValueId]) {
         if !values.is_empty() {
             let names: Vec<String> = values.iter().map(|&value| name(value)).collect();
             self.line(&format!("del {}", names.join(", ")));
+            self.ledger.delete(values);
         }
     }
 
@@ -310,6 +335,7 @@ impl<'p> Writer<'p> {
                 for (&operand, &result) in operation.operands.iter().zip(&operation.results) {
                     let text = self.tensor(operand);
                     self.line(&format!("{} = {text}", name(result)));
+                    self.ledger.bind(op, result, operand, &self.forms);
                 }
                 Ok(())
             }
@@ -318,6 +344,7 @@ impl<'p> Writer<'p> {
                 let names: Vec<String> = operation.results.iter().map(|&result| name(result)).collect();
                 let left = if names.is_empty() { String::new() } else { format!("{} = ", names.join(", ")) };
                 self.line(&format!("{left}{text}"));
+                self.ledger.run(op, self.written_over(op), &self.forms);
                 Ok(())
             }
         }
@@ -330,12 +357,25 @@ impl<'p> Writer<'p> {
             && let Some(text) = experts(self, maker, op)
         {
             self.line(&format!("{} = {text}", name(self.program.ops[op].results[0])));
+            self.ledger.run_experts(maker, op);
             return Ok(());
         }
         let text = together(self, ops).map_err(|reason| self.refused(ops[0], &reason))?;
         let names: Vec<String> = ops.iter().map(|&op| name(self.program.ops[op].results[0])).collect();
         self.line(&format!("{} = {text}", names.join(", ")));
+        self.ledger.run_together(ops);
         Ok(())
+    }
+
+    /// The operand in whose place the result of an op is written.
+    fn written_over(&self, op: OpId) -> Option<ValueId> {
+        let operation = &self.program.ops[op];
+        let own = operation.operands.first().copied().filter(|&value| match operation.op {
+            Op::Binary(Binary::Add) => self.is_own(value) && *self.form(operation.operands[1]) == Form::Tensor,
+            Op::DynamicUpdateSlice => self.is_own(value),
+            _ => false,
+        });
+        self.reused(op).or(own)
     }
 
     fn refused(&self, op: OpId, reason: &str) -> String {
@@ -372,6 +412,7 @@ impl<'p> Writer<'p> {
         for &at in &tensors {
             let text = self.tensor(operation.operands[at]);
             self.line(&format!("{} = {text}", name(arguments[at])));
+            self.ledger.bind(op, arguments[at], operation.operands[at], &self.forms);
         }
         // What a loop starts from would otherwise be there until it ends.
         let inside: FxHashSet<ValueId> = self.regions_read(op);
@@ -392,13 +433,16 @@ impl<'p> Writer<'p> {
                 self.condition(op, condition)?;
             }
         }
-        self.trip(body, &arguments, &tensors)?;
+        self.trip(op, body, &arguments, &tensors)?;
         self.indent -= 1;
         let inner: Vec<ValueId> = tensors.iter().map(|&at| arguments[at]).collect();
         if !inner.is_empty() {
             let results: Vec<String> = tensors.iter().map(|&at| name(operation.results[at])).collect();
             let names: Vec<String> = inner.iter().map(|&value| name(value)).collect();
             self.line(&format!("{} = {}", results.join(", "), names.join(", ")));
+            for &at in &tensors {
+                self.ledger.bind(op, operation.results[at], arguments[at], &self.forms);
+            }
             self.delete(&inner);
         }
         Ok(())
@@ -431,7 +475,7 @@ impl<'p> Writer<'p> {
         Ok(())
     }
 
-    fn trip(&mut self, body: RegionId, arguments: &[ValueId], tensors: &[usize]) -> Result<(), String> {
+    fn trip(&mut self, op: OpId, body: RegionId, arguments: &[ValueId], tensors: &[usize]) -> Result<(), String> {
         let program = self.program;
         let region = &program.regions[body];
         let kept: FxHashSet<ValueId> = region.results.iter().copied().collect();
@@ -447,6 +491,9 @@ impl<'p> Writer<'p> {
         let left: Vec<String> = changed.iter().map(|&at| name(arguments[at])).collect();
         let right: Vec<String> = changed.iter().map(|&at| self.tensor(region.results[at])).collect();
         self.line(&format!("{} = {}", left.join(", "), right.join(", ")));
+        for &at in &changed {
+            self.ledger.bind(op, arguments[at], region.results[at], &self.forms);
+        }
         let is_made_here = |value: &ValueId| {
             program.producer(*value).is_some_and(|op| region.ops.contains(&op)) && *self.form(*value) == Form::Tensor
         };
@@ -479,6 +526,7 @@ impl<'p> Writer<'p> {
             for (&result, &value) in operation.results.iter().zip(&region.results) {
                 let text = self.tensor(value);
                 self.line(&format!("{} = {text}", name(result)));
+                self.ledger.bind(op, result, value, &self.forms);
             }
             if operation.results.is_empty() {
                 self.line("pass");

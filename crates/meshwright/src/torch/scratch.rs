@@ -1,0 +1,232 @@
+//! What ops need while they run, besides what they read and make: copies in the order that kernels want, and what the
+//! functions of `meshwright.torch.ops` make on their way.
+
+use crate::profile::{Strides, contiguous, reshaped};
+use crate::program::{Convolution, DType, DotGeneral, Op, OpId, Program, Scatter, ValueId};
+
+/// Where the elements of values lie.
+pub(super) type StridesOf<'a> = &'a dyn Fn(ValueId) -> Strides;
+
+/// The bytes of positions.
+const INDEX: usize = 8;
+
+/// What a value takes that is made anew.
+pub(super) fn bytes_made(program: &Program, value: ValueId) -> usize {
+    let ty = program.ty(value);
+    let Some(op) = program.producer(value) else { return ty.bytes() };
+    match &program.ops[op].op {
+        Op::Iota { dim, .. } => ty.bytes() / ty.elements().max(1) * ty.shape[*dim],
+        // A row is for what is left out.
+        Op::Scatter(scatter) if are_rows(program, op, scatter) => {
+            ty.bytes() + ty.bytes() / rows(&ty.shape, scatter).max(1)
+        }
+        _ => ty.bytes(),
+    }
+}
+
+pub(super) fn of_op(program: &Program, op: OpId, strides: StridesOf<'_>) -> usize {
+    let operation = &program.ops[op];
+    let operand = |index: usize| program.ty(operation.operands[index]);
+    let results: usize = operation.results.iter().map(|&result| program.ty(result).bytes()).sum();
+    match &operation.op {
+        Op::AllGather(_) | Op::AllReduce(_) | Op::ReduceScatter(_) => of_collectives(program, &[op], strides),
+        // Parts one behind the other, before and after.
+        Op::AllToAll(_) => operand(0).bytes(),
+        Op::Attention(_) | Op::AttentionGrad(_) => attention(program, op),
+        // Elements around their mean.
+        Op::BatchNormGrad(_) => operand(0).bytes(),
+        Op::CollectiveBroadcast(_) | Op::CollectivePermute(_) => copied(program, operation.operands[0], strides),
+        Op::Convolution(convolution) => self::convolution(program, op, convolution, strides),
+        Op::DotGeneral(dot) => product(program, op, dot, strides),
+        Op::Gather(_) => INDEX * operand(1).elements(),
+        // Windows are written out for the places of what they choose.
+        Op::ReduceWindow(window) if operation.results.len() > 1 => {
+            let seen = window.sizes.iter().product::<usize>();
+            let made = program.ty(operation.results[0]);
+            operand(0).bytes() + operand(1).bytes() + seen * (results - made.bytes()).max(made.bytes())
+        }
+        Op::ReduceWindow(_) => operand(0).bytes(),
+        Op::Reduce { .. } if operation.results.len() > 1 => INDEX * program.ty(operation.results[0]).elements(),
+        Op::Rng { .. } => results,
+        Op::Scatter(scatter) => self::scatter(program, op, scatter, strides),
+        Op::SelectAndScatter(window) => {
+            let seen = window.window.iter().product::<usize>();
+            2 * operand(0).bytes() + seen * operand(1).bytes() + 3 * INDEX * operand(1).elements()
+        }
+        Op::Sort { .. } | Op::TopK { .. } => INDEX * program.ty(operation.results[0]).elements(),
+        // All others work with what they read and make.
+        _ => 0,
+    }
+}
+
+/// Collectives of one kind at once.
+pub(super) fn of_collectives(program: &Program, ops: &[OpId], strides: StridesOf<'_>) -> usize {
+    let operand = |op: OpId| program.ops[op].operands[0];
+    let bytes = |op: OpId| program.ty(operand(op)).bytes();
+    let straightened: usize = ops.iter().map(|&op| copied(program, operand(op), strides)).sum();
+    let made: usize = ops.iter().map(|&op| program.ty(program.ops[op].results[0]).bytes()).sum();
+    let scattered: usize = ops
+        .iter()
+        .map(|&op| match &program.ops[op].op {
+            Op::ReduceScatter(scatter) if scatter.dim > 0 => bytes(op),
+            _ => copied(program, operand(op), strides),
+        })
+        .sum();
+    match &program.ops[ops[0]].op {
+        // Gloo gathers into memory of its own, and several as one. Parts come in the order of devices, and are put behind
+        // each other along another dimension then.
+        Op::AllGather(_) => {
+            let sent: usize = ops.iter().map(|&op| bytes(op)).sum();
+            straightened + made + if ops.len() > 1 { sent } else { 0 }
+        }
+        // Several are put behind each other.
+        Op::AllReduce(_) if ops.len() > 1 => straightened + made,
+        // What is sent is put in order, all of it at once, and as much is received.
+        Op::ReduceScatter(_) => {
+            let all: usize = ops.iter().map(|&op| bytes(op)).sum();
+            let sent = if ops.len() > 1 { all } else { scattered };
+            let ordered = if ops.len() > 1 { scattered } else { 0 };
+            (ordered + sent).max(sent + all).saturating_sub(made).max(all)
+        }
+        _ => straightened,
+    }
+}
+
+/// The bytes of a copy whose elements lie in order, where they do not already.
+fn copied(program: &Program, value: ValueId, strides: StridesOf<'_>) -> usize {
+    if is_straight(program.shape(value), &strides(value)) { 0 } else { program.ty(value).bytes() }
+}
+
+fn is_straight(shape: &[usize], strides: &[usize]) -> bool {
+    let straight = contiguous(shape);
+    shape.contains(&0) || (0..shape.len()).all(|dim| shape[dim] == 1 || strides[dim] == straight[dim])
+}
+
+/// Operands of a product as matrices, where they cannot be seen as such.
+fn product(program: &Program, op: OpId, dot: &DotGeneral, strides: StridesOf<'_>) -> usize {
+    let operands = &program.ops[op].operands;
+    let side = |value: ValueId, batch: &[usize], contract: &[usize]| {
+        let (ty, own) = (program.ty(value), strides(value));
+        let is_free = |dim: &usize| !batch.contains(dim) && !contract.contains(dim);
+        let free: Vec<usize> = (0..ty.rank()).filter(is_free).collect();
+        let widened = if ty.dtype == dot.dtype { 0 } else { ty.elements() * dot.dtype.stored_bytes() };
+        let can_see = |order: [&[usize]; 3]| {
+            let dims = order.concat();
+            let shape: Vec<usize> = dims.iter().map(|&dim| ty.shape[dim]).collect();
+            let lies: Vec<usize> = dims.iter().map(|&dim| own[dim]).collect();
+            let size = |dims: &[usize]| dims.iter().map(|&dim| ty.shape[dim]).product::<usize>();
+            reshaped(&shape, &lies, &order.map(size)).is_some()
+        };
+        let is_seen = can_see([batch, &free, contract]) || can_see([batch, contract, &free]);
+        widened + if is_seen { 0 } else { ty.elements() * dot.dtype.stored_bytes() }
+    };
+    side(operands[0], &dot.lhs_batch, &dot.lhs_contract) + side(operands[1], &dot.rhs_batch, &dot.rhs_contract)
+}
+
+/// Windows of a convolution written out as columns of a matrix, as PyTorch has them where it does not call oneDNN, and
+/// operands that are put in order for it.
+fn convolution(program: &Program, op: OpId, convolution: &Convolution, strides: StridesOf<'_>) -> usize {
+    let operation = &program.ops[op];
+    let (value, kernel) = (program.ty(operation.operands[0]), program.ty(operation.operands[1]));
+    let output = program.shape(operation.results[0]);
+    let size = convolution.dtype.stored_bytes();
+    let spatial = 0..convolution.input_spatial.len();
+    let is_even = spatial.clone().all(|at| {
+        let (low, high) = convolution.padding[at];
+        low == high && low >= 0 && convolution.lhs_dilation[at] == 1
+    });
+    let padded: usize = spatial
+        .clone()
+        .map(|at| {
+            let (low, high) = convolution.padding[at];
+            let own = value.shape[convolution.input_spatial[at]];
+            let spread = own + own.saturating_sub(1) * (convolution.lhs_dilation[at] - 1);
+            (spread as i64 + low + high).max(0) as usize
+        })
+        .product();
+    let others = value.shape[convolution.input_batch] * value.shape[convolution.input_feature];
+    let input_order = order(convolution.input_batch, convolution.input_feature, &convolution.input_spatial);
+    let turned =
+        if is_even { ordered(program, operation.operands[0], &input_order, strides) } else { others * padded * size };
+    let kernel_order =
+        order(convolution.kernel_output_feature, convolution.kernel_input_feature, &convolution.kernel_spatial);
+    let is_reversed = convolution.reversal.contains(&true);
+    // What is turned around lies as before, and is put in order then.
+    let kernel_bytes =
+        if is_reversed { 2 * kernel.bytes() } else { ordered(program, operation.operands[1], &kernel_order, strides) };
+    let is_plain = convolution.kernel_spatial.iter().all(|&dim| kernel.shape[dim] == 1)
+        && convolution.strides.iter().all(|&stride| stride == 1)
+        && (!is_even || convolution.padding.iter().all(|&(low, _)| low == 0));
+    let has_columns = convolution.dtype == DType::F64 && !is_plain;
+    let window: usize = convolution.kernel_spatial.iter().map(|&dim| kernel.shape[dim]).product();
+    let places: usize = convolution.output_spatial.iter().map(|&dim| output[dim]).product();
+    let columns = if has_columns { others * window * places * size } else { 0 };
+    turned + kernel_bytes + columns
+}
+
+fn order(first: usize, second: usize, rest: &[usize]) -> Vec<usize> {
+    [&[first, second], rest].concat()
+}
+
+/// The bytes of a copy with dimensions in some order, where they do not lie so.
+fn ordered(program: &Program, value: ValueId, order: &[usize], strides: StridesOf<'_>) -> usize {
+    let (ty, own) = (program.ty(value), strides(value));
+    let shape: Vec<usize> = order.iter().map(|&dim| ty.shape[dim]).collect();
+    let lies: Vec<usize> = order.iter().map(|&dim| own[dim]).collect();
+    if is_straight(&shape, &lies) { 0 } else { ty.bytes() }
+}
+
+/// Keys and values that groups of heads share are repeated for each; where there is a bias, scores are written out.
+fn attention(program: &Program, op: OpId) -> usize {
+    let operation = &program.ops[op];
+    let [query, key, value] = [0, 1, 2].map(|index| program.ty(operation.operands[index]));
+    let (has_bias, causal, is_gradient) = match &operation.op {
+        Op::Attention(attention) => (attention.bias, attention.causal, false),
+        Op::AttentionGrad(attention) => (attention.bias, attention.causal, true),
+        _ => return 0,
+    };
+    let times = query.shape[1] / key.shape[1].max(1);
+    let repeated = if times > 1 { times * (key.bytes() + value.bytes()) } else { 0 };
+    let repeated = if is_gradient { 2 * repeated } else { repeated };
+    let (queries, keys, width) = (query.shape[2], key.shape[2], query.shape[3]);
+    let is_fused = !has_bias && (!causal || queries == keys) && value.shape[3] == width;
+    if is_fused {
+        return repeated;
+    }
+    let scores = 4 * query.shape[0] * query.shape[1] * queries * keys;
+    repeated + 3 * scores
+}
+
+fn are_rows(program: &Program, op: OpId, scatter: &Scatter) -> bool {
+    let operation = &program.ops[op];
+    let [value, updates] = [0, 2].map(|index| program.shape(operation.operands[index]));
+    let count = scatter.inserted_window_dims.len();
+    let Some(inner) = updates.len().checked_sub(value.len() - count) else { return false };
+    let is_first = |dims: &[usize]| {
+        let mut sorted = dims.to_vec();
+        sorted.sort_unstable();
+        sorted.into_iter().eq(0..count)
+    };
+    is_first(&scatter.inserted_window_dims)
+        && is_first(&scatter.scatter_dims_to_operand_dims)
+        && scatter.input_batching_dims.is_empty()
+        && scatter.update_window_dims.iter().copied().eq(inner..updates.len())
+        && updates[inner..] == value[count..]
+}
+
+fn rows(shape: &[usize], scatter: &Scatter) -> usize {
+    shape[..scatter.inserted_window_dims.len()].iter().product()
+}
+
+fn scatter(program: &Program, op: OpId, scatter: &Scatter, strides: StridesOf<'_>) -> usize {
+    let operation = &program.ops[op];
+    let updates = operation.operands[2];
+    let straightened = copied(program, updates, strides);
+    let result = program.ty(operation.results[0]);
+    if are_rows(program, op, scatter) {
+        let count = program.ty(updates).elements() / (result.elements() / rows(&result.shape, scatter).max(1)).max(1);
+        return straightened + 2 * INDEX * count;
+    }
+    // Where every element goes, and a line of all with one more for those that go nowhere.
+    straightened + result.bytes() + 2 * INDEX * program.ty(updates).elements()
+}
