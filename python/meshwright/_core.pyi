@@ -93,7 +93,12 @@ class Pipeline:
         """What runs it."""
     @property
     def mesh(self) -> list[tuple[str, int]]:
-        """Names and sizes of the axes of a stage, in the order of device numbers."""
+        """Names and sizes of the axes that stages lie along, in the order of device numbers."""
+    @property
+    def meshes(self) -> list[list[tuple[str, int]]]:
+        """The same for every stage: size 1 along axes that it lacks."""
+    def senders(self, source: int, target: int) -> list[int]:
+        """Of every device of a stage, the device of another that it has its part from; numbers are those within the stages."""
     @property
     def stage_count(self) -> int:
         """How many stages there are; a stage has the devices behind those of the one before."""

@@ -2,10 +2,12 @@
 
 mod small_steps;
 
-use meshwright::cluster::{Cluster, parse};
+use meshwright::cluster::{Cluster, parse, parse_file};
 use meshwright::interpret::{Options, difference, evaluate, evaluate_pipeline, generate_arguments};
-use meshwright::plan::{Plan, Refusal, Request, Runs, StageCount, check as recipe_check, plan_stages};
+use meshwright::lower::estimate;
+use meshwright::plan::{Plan, Recipe, Refusal, Request, Runs, StageCount, check as recipe_check, plan_stages};
 use meshwright::program::Program;
+use meshwright::shard::Mesh;
 
 use small_steps::{model, small_engine};
 
@@ -21,7 +23,8 @@ fn planned(program: &Program, cluster: &Cluster, limit_bytes: u64, stages: usize
 #[track_caller]
 fn check(name: &str, settings: &str, cluster: &str, stages: usize, share: Option<f64>) {
     let program = model(name, settings);
-    let cluster = parse(cluster).expect("a cluster");
+    let is_file = cluster.contains('\n');
+    let cluster = if is_file { parse_file(cluster).ok() } else { parse(cluster).ok() }.expect("a cluster");
     let arguments = generate_arguments(&program, 1);
     let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
     let free = planned(&program, &cluster, u64::MAX >> 8, stages).expect("a plan without a limit");
@@ -45,11 +48,63 @@ fn check(name: &str, settings: &str, cluster: &str, stages: usize, share: Option
     }
 }
 
+/// Takes axes of the mesh from some stages of a plan: what they cut is whole there, and all else as it was.
+#[track_caller]
+fn check_lacking(name: &str, settings: &str, cluster: &str, stages: usize) {
+    let program = model(name, settings);
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let plan = planned(&program, &parse(cluster).expect("a cluster"), u64::MAX >> 8, stages).expect("a plan");
+    let axes = plan.recipe.mesh.axes.len();
+    for turn in 0..axes * stages {
+        let mut recipe = plan.recipe.clone();
+        let staging = recipe.staging.as_mut().expect("stages");
+        staging.lacks.resize(stages, Vec::new());
+        // Of one stage an axis, and every other time of the first stage all.
+        staging.lacks[turn / axes].push(turn % axes);
+        if turn % 2 == 1 {
+            staging.lacks[0] = (0..axes).collect();
+        }
+        let pipeline = recipe.pipeline(&program, &estimate).expect("stages").pipeline;
+        assert_eq!(recipe.devices(), pipeline.devices());
+        let found = evaluate_pipeline(&pipeline, &arguments, Options { wide: true });
+        let found = found.unwrap_or_else(|error| panic!("{name} on {:?}: {error:?}", staging_meshes(&recipe)));
+        let apart = difference(&whole, &found);
+        assert!(apart.relative < 1e-9, "{name} on {:?}: {apart:?}", staging_meshes(&recipe));
+    }
+}
+
+fn staging_meshes(recipe: &Recipe) -> Vec<String> {
+    let staging = recipe.staging.as_ref().expect("stages");
+    staging.meshes(&recipe.mesh).iter().map(Mesh::to_string).collect()
+}
+
+#[test]
+fn stages_that_lack_axes_compute_the_same() {
+    let small = "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=16";
+    check_lacking("gpt2", small, "8xa100-80g", 2);
+    check_lacking("gpt2", &format!("{small} layers=4"), "4x4xv100-16g", 4);
+    let experts = format!("{small} experts=4 expert_group=16");
+    check_lacking("moe-380m", &experts, "2x4xh100", 2);
+    check_lacking("resnet-18", "batch=16 norm_group=2 image=32 channels=4 classes=8", "2x2xh100", 2);
+    check_lacking("unet", "batch=4 image=16 channels=32", "8xh100", 4);
+}
+
 #[test]
 fn stages_of_gpt_compute_what_it_does() {
     let small = "layers=4 hidden=32 heads=4 vocab=64 seq=16 batch=16";
     check("gpt2", small, "8xa100-80g", 2, Some(0.85));
     check("gpt2", small, "2x4xv100-16g", 4, Some(0.9));
+}
+
+#[test]
+fn stages_of_different_sizes_compute_what_one_device_does() {
+    let small = "layers=4 hidden=32 heads=4 vocab=64 seq=16 batch=16";
+    // Two stages of three nodes, or of four devices and eight, have different sizes or none.
+    check("gpt2", small, "3x2xv100-16g", 2, Some(0.9));
+    let mixed = "name = \"mixed\"\n[[nodes]]\nbase = \"2xa100-40g\"\n[[nodes]]\nbase = \"4xv100-16g\"\n";
+    check("gpt2", small, mixed, 2, None);
+    check("resnet-18", "batch=16 norm_group=2 image=32 channels=4 classes=8", "3x1xh100", 2, None);
 }
 
 #[test]

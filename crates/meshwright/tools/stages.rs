@@ -96,7 +96,11 @@ fn describe(plan: &Plan) -> String {
     let schedule = plan.recipe.staging.as_ref().map_or("", |staging| staging.schedule.name());
     let stages = plan.timeline.stages.len();
     let (step, peak) = (plan.timeline.step_seconds, plan.peak_bytes as f64 / GIB);
-    format!("{step:.3} s, {peak:.2} GiB, {stages} stages {schedule} of {}", plan.mesh)
+    let meshes = plan.recipe.staging.as_ref().map_or_else(Vec::new, |staging| staging.meshes(&plan.recipe.mesh));
+    let is_even = meshes.iter().all(|mesh| *mesh == plan.recipe.mesh);
+    let sizes: Vec<String> = meshes.iter().map(|mesh| mesh.devices().to_string()).collect();
+    let sizes = if is_even { String::new() } else { format!(" with {} devices", sizes.join(", ")) };
+    format!("{step:.3} s, {peak:.2} GiB, {stages} stages {schedule} of {}{sizes}", plan.mesh)
 }
 
 fn told(tried: Option<&Tried>) -> String {

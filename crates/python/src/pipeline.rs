@@ -152,10 +152,25 @@ type InstructionRow = (&'static str, usize, usize, Option<usize>);
 
 #[pymethods]
 impl Pipeline {
-    /// Names and sizes of the axes of a stage, in the order of device numbers.
+    /// Names and sizes of the axes that stages lie along, in the order of device numbers.
     #[getter]
     fn mesh(&self) -> Vec<(String, usize)> {
         self.axes.sizes.clone()
+    }
+
+    /// The same for every stage: size 1 along axes that it lacks.
+    #[getter]
+    fn meshes(&self) -> Vec<Vec<(String, usize)>> {
+        self.pipeline.meshes.iter().map(|mesh| self.axes.sizes_on(mesh)).collect()
+    }
+
+    /// Of every device of a stage, the device of another that it has its part from; numbers are those within the stages.
+    fn senders(&self, source: usize, target: usize) -> PyResult<Vec<usize>> {
+        let meshes = &self.pipeline.meshes;
+        let (Some(_), Some(mesh)) = (meshes.get(source), meshes.get(target)) else {
+            return Err(pyo3::exceptions::PyIndexError::new_err(format!("there is no stage {source} or {target}")));
+        };
+        Ok((0..mesh.devices()).map(|device| self.pipeline.sender(source, target, device)).collect())
     }
 
     #[getter]
@@ -215,7 +230,7 @@ impl Pipeline {
     fn buffers(&self) -> Vec<BufferRow> {
         let row = |index: usize| {
             let buffer = &self.pipeline.buffers[index];
-            let cut = self.held[index].dims.iter().map(|pieces| self.pipeline.mesh.product(pieces));
+            let cut = self.held[index].dims.iter().map(|pieces| self.pipeline.meshes[buffer.stage].product(pieces));
             let whole = buffer.ty.shape.iter().zip(cut).map(|(&size, parts)| size * parts).collect();
             let dim = self.pipeline.microbatch_dim(index);
             (buffer.stage, buffer.each_microbatch, dim, buffer.ty.dtype.name(), whole, self.axes.dims[index].clone())

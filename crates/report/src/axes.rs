@@ -7,6 +7,8 @@ use meshwright::shard::{Mesh, Part, Sharding};
 pub struct Axes {
     /// Names and sizes, in the order of device numbers.
     pub sizes: Vec<(String, usize)>,
+    /// The axis of the mesh that each is of.
+    of: Vec<usize>,
     /// Of every value and dimension the names of the axes that cut it, the most significant first.
     pub dims: Vec<Vec<Vec<String>>>,
 }
@@ -28,13 +30,20 @@ impl Axes {
             inside.map(|pair| (name(mesh, &ends, axis, pair[0]), pair[1] / pair[0])).collect::<Vec<_>>()
         };
         let spatial = (0..mesh.axes.len()).filter(|&axis| !mesh.axes[axis].temporal);
-        let sizes = spatial.flat_map(|axis| names(axis, 1, mesh.axes[axis].size)).collect();
+        let all = spatial.flat_map(|axis| names(axis, 1, mesh.axes[axis].size).into_iter().map(move |own| (own, axis)));
+        let (sizes, of) = all.unzip();
         let cut =
             |Part { axis, offset, size }: Part| names(axis, offset, offset * size).into_iter().map(|(name, _)| name);
         let dims = |sharding: &Sharding| {
             sharding.dims.iter().map(|pieces| mesh.parts(pieces).into_iter().flat_map(cut).collect()).collect()
         };
-        Axes { sizes, dims: stored.map(dims).collect() }
+        Axes { sizes, of, dims: stored.map(dims).collect() }
+    }
+
+    /// The same on a mesh that lacks some of the axes.
+    pub fn sizes_on(&self, mesh: &Mesh) -> Vec<(String, usize)> {
+        let own = |((name, size), &axis): (&(String, usize), &usize)| (name.clone(), (*size).min(mesh.axes[axis].size));
+        self.sizes.iter().zip(&self.of).map(own).collect()
     }
 }
 

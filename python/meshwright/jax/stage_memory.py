@@ -25,7 +25,7 @@ def stage_bytes(plan: _core.Pipeline, compiled: Mapping[str, Any]) -> int | None
 
 def _most_bytes(plan: _core.Pipeline, needs_of: Mapping[str, Any], turns: Sequence[Any], stage: int) -> int:
     pieces = plan.pieces
-    bytes_of = [_device_bytes(row, dict(plan.mesh)) for row in plan.buffers]
+    bytes_of = [_device_bytes(row, dict(plan.meshes[row[0]])) for row in plan.buffers]
     live: dict[Any, int] = {}
     for number in {number for numbers in plan.arguments for number in numbers if plan.buffers[number][0] == stage}:
         live |= {slot: bytes_of[number] for slot in _slots(plan, number)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from meshwright.jax.capture import Captured
 from meshwright.jax.lists import Slot, Turn, donated_reads, turns_in_order
 from meshwright.jax.place import is_here, is_key, join, joined_mesh, key_numbers, keys_of, part_on, place, spec_of
 from meshwright.jax.run import COMPILER_OPTIONS, module_call
-from meshwright.jax.transfer import make_transfer
+from meshwright.jax.transfer import make_copy, make_transfer
 
 # What stages have in memory, by slot.
 Memory = dict[Slot, Any]
@@ -54,14 +55,18 @@ class Staged:
         self.buffers = [_buffer(row, self.meshes) for row in pipeline.buffers]
         self.turns = turns_in_order(pipeline)
         state = {result: argument for argument, result in pipeline.state}
-        holders = [self.stages_of(numbers) for numbers in pipeline.arguments]
+        holders = [self.alike(self.stages_of(numbers)) for numbers in pipeline.arguments]
+        self.argument_holders = holders
         # What is no state is for whoever looks at it: every process has it.
         is_one_process = len({device.process_index for device in devices}) == 1
-        everywhere = tuple(range(pipeline.stage_count))
-        result_holders = [
-            holders[state[number]] if number in state else self.stages_of(buffers) if is_one_process else everywhere
-            for number, buffers in enumerate(pipeline.results)
-        ]
+        everywhere = range(pipeline.stage_count)
+
+        def result_stages(number: int, buffers: Sequence[int]) -> tuple[int, ...]:
+            made = self.stages_of(buffers)
+            others = () if is_one_process else (stage for stage in everywhere if stage not in made)
+            return holders[state[number]] if number in state else tuple(sorted(self.alike((*made, *others))))
+
+        result_holders = [result_stages(*row) for row in enumerate(pipeline.results)]
         self.arguments = self._shardings(captured.arguments, pipeline.arguments, holders)
         self.results = self._shardings(captured.results, pipeline.results, result_holders)
         self.result_holders = result_holders
@@ -75,6 +80,11 @@ class Staged:
 
     def stages_of(self, numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted({self.buffers[number].stage for number in numbers}))
+
+    def alike(self, stages: Sequence[int]) -> tuple[int, ...]:
+        """Those stages that have as many devices along all axes as the first. An array can lie on these at once."""
+        shapes = [self.meshes[stage].devices.shape for stage in stages]
+        return tuple(stage for stage, shape in zip(stages, shapes) if shape == shapes[0])
 
     def _shardings(
         self, leaves: Sequence[Any], copies: Sequence[Sequence[int]], holders: Sequence[tuple[int, ...]]
@@ -170,15 +180,15 @@ class Program:
 
 
 def _meshes(pipeline: _core.Pipeline, devices: Sequence[jax.Device]) -> list[Mesh]:
-    names, sizes = [name for name, _ in pipeline.mesh], [size for _, size in pipeline.mesh]
-    each = int(np.prod(sizes, dtype=int))
-    if each * pipeline.stage_count > len(devices):
+    shapes = [[size for _, size in mesh] for mesh in pipeline.meshes]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    if ends[-1] > len(devices):
         raise _core.Error(
-            f"the plan is for {each * pipeline.stage_count} devices, and there are {len(devices)}\n\n"
+            f"the plan is for {ends[-1]} devices, and there are {len(devices)}\n\n"
             "hint: plan for a cluster of as many devices as there are"
         )
-    parts = (devices[stage * each : (stage + 1) * each] for stage in range(pipeline.stage_count))
-    return [Mesh(np.array(part).reshape(sizes), names) for part in parts]
+    parts = np.split(np.array(devices[: ends[-1]]), ends[:-1])
+    return [Mesh(part.reshape(shape), [name for name, _ in pipeline.mesh]) for part, shape in zip(parts, shapes)]
 
 
 def _buffer(row: tuple[int, bool, int | None, str, list[int], list[list[str]]], meshes: Sequence[Mesh]) -> Buffer:
@@ -237,13 +247,32 @@ def _load_copies(staged: Staged) -> list[Work]:
 
         return work
 
-    works = []
+    works: list[Work] = []
     for argument, numbers in enumerate(staged.pipeline.arguments):
-        is_one = len(staged.stages_of(numbers)) == 1
+        holders = staged.argument_holders[argument]
+        first = next(number for number in numbers if staged.buffers[number].stage == holders[0])
         for number in numbers:
-            if is_here(staged.meshes[staged.buffers[number].stage]):
-                works.append(load(argument, number, staged.buffers[number], is_one))
+            stage = staged.buffers[number].stage
+            if stage not in holders:
+                works += _load_elsewhere(staged, first, number)
+            elif is_here(staged.meshes[stage]):
+                works.append(load(argument, number, staged.buffers[number], len(holders) == 1))
     return works
+
+
+def _load_elsewhere(staged: Staged, first: int, number: int) -> list[Work]:
+    """Copies an argument from the first stage that has it to one that has other axes."""
+    meshes = [staged.meshes[staged.buffers[buffer].stage] for buffer in (first, number)]
+    if not any(map(is_here, meshes)):
+        return []
+    copy = make_copy(_kind(staged, (first, None)), _kind(staged, (number, None)))
+
+    def work(memory: Memory) -> None:
+        array = copy(memory.get((first, None)))
+        if array is not None:
+            memory[number, None] = array
+
+    return [work]
 
 
 def _load_microbatches(staged: Staged) -> list[Work]:
@@ -349,11 +378,20 @@ def _run(call: Any, reads: Sequence[Slot], writes: Sequence[Slot]) -> Work:
 def _send(staged: Staged, source: int, target: int, pairs: Sequence[tuple[Slot, Slot]]) -> list[Work]:
     if not is_here(staged.meshes[source]) and not is_here(staged.meshes[target]):
         return []
-    kinds = [_kind(staged, slot) for slot, _ in pairs]
     meshes = staged.meshes[source], staged.meshes[target]
+
+    def kinds(slot: Slot, into: Slot) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+        kind = _kind(staged, slot)
+        sharding = NamedSharding(meshes[1], kind.sharding.spec)
+        # Results beside the buffers lie there as they lie here.
+        there = jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding) if into[0] < 0 else _kind(staged, into)
+        return kind, there
+
     # Microbatches go the same way.
     numbers = tuple(number for (number, _), _ in pairs)
-    transfer = staged.once(("send", target, numbers), lambda: make_transfer(*meshes, kinds))
+    senders = staged.pipeline.senders(source, target)
+    make = functools.partial(make_transfer, *meshes, [kinds(*pair) for pair in pairs], senders)
+    transfer = staged.once(("send", target, numbers), make)
     receives = is_here(staged.meshes[target])
     slots, intos = [own for own, _ in pairs], [into for _, into in pairs]
 

@@ -80,7 +80,9 @@ def _shared(leaf: Any, meshes: Sequence[Mesh], spare: dict[Any, Any]) -> Any:
     if not isinstance(sharding, NamedSharding):
         return leaf
     processes = {device.process_index for device in sharding.device_set}
-    others = [mesh for mesh in meshes if any(device.process_index not in processes for device in mesh.devices.flat)]
+    along = split_mesh(sharding.mesh)[0].devices.shape
+    alike = [mesh for mesh in meshes if mesh.devices.shape == along]
+    others = [mesh for mesh in alike if any(device.process_index not in processes for device in mesh.devices.flat)]
     if len(processes) > 1 or not others:
         return leaf
     shape = sharding.shard_shape(leaf.shape)

@@ -177,8 +177,8 @@ def _agreed_plan(
 
 
 def _step(control: Control, captured: Captured, plan: AnyPlan, device: torch.device) -> WholeStep | StagedStep:
-    axes = plan.mesh or [("device", 1)]
-    count = math.prod(size for _, size in axes) * (plan.stage_count if isinstance(plan, _core.Pipeline) else 1)
+    meshes = plan.meshes if isinstance(plan, _core.Pipeline) else [plan.mesh]
+    count = sum(math.prod(size for _, size in mesh) for mesh in meshes)
     if count != control.size:
         raise _core.Error(
             f"the plan is for {count} devices, and there are {control.size} processes\n\n"
@@ -187,7 +187,7 @@ def _step(control: Control, captured: Captured, plan: AnyPlan, device: torch.dev
     program = captured.program
     if isinstance(plan, _core.Pipeline):
         return StagedStep(plan, control, device, program.arguments, program.results)
-    mesh = device_mesh(device, axes)
+    mesh = device_mesh(device, plan.mesh or [("device", 1)])
     arguments, results = _stored(program.arguments, plan.arguments), _stored(program.results, plan.results)
     return WholeStep(plan.torch_source(), mesh, control, device, arguments, results)
 

@@ -35,11 +35,15 @@ class StagedStep:
         results: Sequence[tuple[str, str]],
     ) -> None:  # fmt: skip
         self.pipeline, self.control, self.device = pipeline, control, device
-        axes = pipeline.mesh or [("device", 1)]
-        self.per_stage = math.prod(size for _, size in axes)
-        self.stage = control.rank // self.per_stage
-        self.meshes = [device_mesh(device, axes, stage * self.per_stage) for stage in range(pipeline.stage_count)]
+        axes = [mesh or [("device", 1)] for mesh in pipeline.meshes]
+        self.counts = [math.prod(size for _, size in mesh) for mesh in axes]
+        # The first process of every stage.
+        self.firsts = [sum(self.counts[:stage]) for stage in range(pipeline.stage_count)]
+        self.stage = max(stage for stage, first in enumerate(self.firsts) if first <= control.rank)
+        self.place = control.rank - self.firsts[self.stage]
+        self.meshes = [device_mesh(device, mesh, first) for mesh, first in zip(axes, self.firsts)]
         self.mesh = self.meshes[self.stage]
+        self._between: dict[tuple[int, int], list[int]] = {}
         self.argument_names, self.result_names = [name for name, _ in arguments], [name for name, _ in results]
         self.buffers = pipeline.buffers
         # What this stage holds of arguments and results: their buffers.
@@ -72,14 +76,14 @@ class StagedStep:
 
     def _sources(self) -> dict[int, Source]:
         """Pieces of all stages, since processes make the groups of all of them together. Pieces alike are one."""
-        made: dict[str, Source] = {}
-        own_rank = self.control.rank % self.per_stage
+        made: dict[tuple[int, str], Source] = {}
         found = {}
-        for piece in range(len(self.pipeline.pieces)):
+        for piece, (_, stage, _, _) in enumerate(self.pipeline.pieces):
             text = self.pipeline.piece_torch(piece, self.argument_names, self.result_names)
-            if text not in made:
-                made[text] = Source(text, own_rank, self.device)
-            found[piece] = made[text]
+            key = self.counts[stage], text
+            if key not in made:
+                made[key] = Source(text, self.place, self.device)
+            found[piece] = made[key]
         return found
 
     @property
@@ -89,16 +93,15 @@ class StagedStep:
         return "\n\n".join([*texts, ""])
 
     def meet(self) -> None:
-        partitions = []
-        for source in self.sources.values():
-            partitions += [partition for partition in source.partitions if partition not in partitions]
-        groups = []
         for stage, mesh in enumerate(self.meshes):
-            made = make_groups(partitions, mesh)
+            own = [self.sources[piece] for piece, row in enumerate(self.pipeline.pieces) if row[1] == stage]
+            partitions: list[Any] = []
+            for source in own:
+                partitions += [partition for partition in source.partitions if partition not in partitions]
+            groups = make_groups(partitions, mesh)
             if stage == self.stage:
-                groups = made
-        for source in self.sources.values():
-            source.meet([groups[partitions.index(partition)] for partition in source.partitions])
+                for source in own:
+                    source.meet([groups[partitions.index(partition)] for partition in source.partitions])
 
     def compile(self) -> None:
         for source in set(self.sources.values()):
@@ -200,25 +203,37 @@ class StagedStep:
     def _number(self, buffer: int, value: Any) -> Any:
         return torch.tensor(value, dtype=torch.int32) if isinstance(value, int) else value
 
-    def _peer(self, buffer: int) -> int:
-        """The process of another stage that has the same part."""
-        return self.buffers[buffer][0] * self.per_stage + self.control.rank % self.per_stage
+    def _receivers(self, stage: int) -> list[int]:
+        """The processes of another stage that have their parts from this one."""
+        senders = self._senders_between(self.stage, stage)
+        return [self.firsts[stage] + place for place, sender in enumerate(senders) if sender == self.place]
+
+    def _sender(self, stage: int) -> int:
+        """The process of another stage that this one has its part from."""
+        return self.firsts[stage] + self._senders_between(stage, self.stage)[self.place]
+
+    def _senders_between(self, source: int, target: int) -> list[int]:
+        if (source, target) not in self._between:
+            self._between[source, target] = self.pipeline.senders(source, target)
+        return self._between[source, target]
 
     def _tag(self, buffer: int, microbatch: int | None) -> int:
         return buffer * (self.pipeline.microbatches + 1) + (0 if microbatch is None else microbatch + 1)
 
     def _send(self, memory: Memory, own: int, into: int, microbatch: int | None, pending: list[Any]) -> None:
         value = memory[self._slot(own, microbatch)].contiguous()
-        pending.append((dist.isend(value, self._peer(into), tag=self._tag(into, self._slot(into, microbatch)[1])), value))
+        tag = self._tag(into, self._slot(into, microbatch)[1])
+        for receiver in self._receivers(self.buffers[into][0]):
+            pending.append((dist.isend(value, receiver, tag=tag), value))
         pending[:] = [row for row in pending if not row[0].is_completed()]
 
     def _receive(self, memory: Memory, buffer: int, microbatch: int | None) -> None:
         source = self._senders[buffer]
         _, _, _, dtype, shape, cut = self.buffers[buffer]
-        sizes = dict(self.pipeline.mesh)
+        sizes = dict(self.pipeline.meshes[self.stage])
         local_shape = [size // math.prod(sizes[axis] for axis in axes) for size, axes in zip(shape, cut)]
         value = torch.empty(local_shape, dtype=_OF_NAMES[dtype], device=self.device)
-        dist.recv(value, self._peer(source), tag=self._tag(buffer, self._slot(buffer, microbatch)[1]))
+        dist.recv(value, self._sender(self.buffers[source][0]), tag=self._tag(buffer, self._slot(buffer, microbatch)[1]))
         memory[self._slot(buffer, microbatch)] = value
 
     @property
@@ -251,7 +266,7 @@ class StagedStep:
     def _everywhere(self, name: str, value: torch.Tensor | None) -> torch.Tensor:
         """A number that one stage has, in all processes."""
         buffer = self.pipeline.results[self.result_names.index(name)][0]
-        source = self.buffers[buffer][0] * self.per_stage
+        source = self.firsts[self.buffers[buffer][0]]
         dtype = _OF_NAMES[self.buffers[buffer][3]]
         made = torch.empty((), dtype=dtype, device=self.device) if value is None else value.clone()
         dist.broadcast(made, source)

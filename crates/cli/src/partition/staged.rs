@@ -6,10 +6,11 @@ use std::sync::Arc;
 use meshwright::lower::{CollectiveKind, Measures};
 use meshwright::pipeline::{Instruction, Pipeline, Pipelined, Role, StageMeasures};
 use meshwright::program::Program;
+use meshwright_report::simulate::stages_on_devices;
 use serde_json::{Value, json};
 
 use super::json::collectives;
-use crate::table::{Table, count, counted, paragraph, size};
+use crate::table::{Table, count, paragraph, size};
 
 pub(super) struct StagedSummary<'a> {
     pub(super) name: String,
@@ -31,13 +32,11 @@ impl StagedSummary<'_> {
 
     pub(super) fn to_text(&self, width: usize) -> String {
         let pipeline = self.pipeline();
-        let stages = counted(pipeline.stages.len(), "stage");
         let plural = if pipeline.microbatches == 1 { "" } else { "es" };
-        let devices = counted(pipeline.mesh.devices(), "device");
         let mut text = format!(
-            "{} in {stages} of {devices} each ({}): {}, {} microbatch{plural}\n\n",
+            "{} in {}: {}, {} microbatch{plural}\n\n",
             self.name,
-            pipeline.mesh,
+            stages_on_devices(pipeline),
             pipeline.schedule.name(),
             count(pipeline.microbatches),
         );
@@ -121,7 +120,7 @@ impl StagedSummary<'_> {
             .collect();
         let mut all = costs(&sum);
         all["mesh"] = json!(pipeline.mesh.to_string());
-        all["devices"] = json!(pipeline.mesh.devices() * pipeline.stages.len());
+        all["devices"] = json!(pipeline.devices());
         all["microbatches"] = json!(pipeline.microbatches);
         all["schedule"] = json!(pipeline.schedule.name());
         all["tactics"] = json!(tactics);
@@ -132,7 +131,7 @@ impl StagedSummary<'_> {
 
     fn stage_json(&self, stage: usize, StageMeasures { measures, sends, sent_bytes }: &StageMeasures) -> Value {
         let pipeline = self.pipeline();
-        let (stages, devices) = (pipeline.stages.len(), pipeline.mesh.devices());
+        let (stages, devices) = (pipeline.stages.len(), pipeline.devices_of(stage));
         let (runs, costs_of_run) = (runs(pipeline), pipeline.piece_measures());
         let own = (0..pipeline.pieces.len()).filter(|&piece| pipeline.pieces[piece].chunk % stages == stage);
         let pieces: Vec<Value> = own
@@ -151,7 +150,7 @@ impl StagedSummary<'_> {
             .collect();
         let mut stage_json = costs(measures);
         stage_json["stage"] = json!(stage);
-        stage_json["devices"] = json!([stage * devices, (stage + 1) * devices]);
+        stage_json["devices"] = json!([devices.start, devices.end]);
         stage_json["chunks"] = json!(chunks);
         stage_json["pieces"] = json!(pieces);
         stage_json["sends"] = json!(sends);

@@ -50,9 +50,9 @@ impl Events {
 
     fn name_stage(&mut self, prepared: &Prepared, stage: usize) {
         let pipeline = &prepared.pipeline;
-        let devices = pipeline.mesh.devices();
-        let (first, last) = (stage * devices, (stage + 1) * devices - 1);
-        let which = if devices == 1 { format!("device {first}") } else { format!("devices {first} to {last}") };
+        let devices = pipeline.devices_of(stage);
+        let (first, last) = (devices.start, devices.end - 1);
+        let which = if devices.len() == 1 { format!("device {first}") } else { format!("devices {first} to {last}") };
         let name = if pipeline.stages.len() == 1 { which } else { format!("stage {stage}, {which}") };
         self.push(&json!({ "ph": "M", "name": "process_name", "pid": stage, "args": { "name": name } }));
         self.push(&json!({ "ph": "M", "name": "process_sort_index", "pid": stage, "args": { "sort_index": stage } }));
@@ -91,7 +91,7 @@ impl Events {
 
     /// What runs inside of the pieces of the first microbatch, and of those that run once.
     fn add_kernels(&mut self, prepared: &Prepared, simulation: &Simulation<'_>, number: usize) {
-        let device = simulation.cluster.device(number * prepared.pipeline.mesh.devices());
+        let device = simulation.cluster.device(prepared.pipeline.devices_of(number).start);
         let runner = Runner { cluster: simulation.cluster, device, engine: simulation.engine };
         for span in &simulation.stages()[number].spans {
             let StageSpan { kind: SpanKind::Piece(piece), microbatch: None | Some(0), start, early, .. } = *span else {

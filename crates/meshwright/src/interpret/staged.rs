@@ -62,7 +62,7 @@ fn run_all(pipeline: &Pipeline, arguments: &[Tensor], options: Options) -> Vec<R
         let start = |(stage, ends): (usize, Ends)| {
             scope.spawn(move || {
                 let memory = load(pipeline, stage, arguments);
-                Stage { pipeline, memory, ends, options }.run(&pipeline.stages[stage])
+                Stage { pipeline, number: stage, memory, ends, options }.run(&pipeline.stages[stage])
             })
         };
         let threads: Vec<_> = ends.into_iter().enumerate().map(start).collect();
@@ -87,7 +87,7 @@ fn connect(stages: usize) -> Vec<Ends> {
 
 /// The arguments of a stage.
 fn load(pipeline: &Pipeline, stage: usize, arguments: &[Tensor]) -> Memory {
-    let (mesh, mut memory) = (&pipeline.mesh, Memory::new());
+    let (mesh, mut memory) = (&pipeline.meshes[stage], Memory::new());
     for (whole, copies) in arguments.iter().zip(&pipeline.arguments) {
         for Stored { buffer, sharding } in copies.iter().filter(|copy| pipeline.buffers[copy.buffer].stage == stage) {
             for (slot, microbatch) in slots(pipeline, *buffer) {
@@ -118,6 +118,7 @@ fn slots(pipeline: &Pipeline, buffer: usize) -> Vec<(Slot, usize)> {
 
 struct Stage<'p> {
     pipeline: &'p Pipeline,
+    number: usize,
     memory: Memory,
     ends: Ends,
     options: Options,
@@ -134,7 +135,9 @@ impl Stage<'_> {
                 }
                 Instruction::Receive { buffer, microbatch, from } => {
                     let parts = self.ends.from[from].recv().map_err(|_| fail(format!("stage {from} ended early")))?;
-                    self.memory.insert((buffer, microbatch), parts);
+                    let part = |device| parts[self.pipeline.sender(from, self.number, device)].clone();
+                    let own = (0..self.pipeline.meshes[self.number].devices()).map(part).collect();
+                    self.memory.insert((buffer, microbatch), Arc::new(own));
                 }
                 Instruction::Accumulate { from, into, microbatch } => self.accumulate((from, microbatch), into)?,
                 Instruction::Free { buffer, microbatch } => _ = self.memory.remove(&(buffer, microbatch)),
@@ -156,7 +159,7 @@ impl Stage<'_> {
         let info = &self.pipeline.pieces[piece];
         let read = |&buffer: &usize| self.get(self.slot(buffer, microbatch));
         let reads: Vec<Parts> = info.reads.iter().map(read).collect::<Result<_, _>>()?;
-        let devices = self.pipeline.mesh.devices();
+        let devices = self.pipeline.meshes[self.number].devices();
         let arguments: Vec<Vec<Tensor>> =
             (0..devices).map(|device| reads.iter().map(|parts| parts[device].clone()).collect()).collect();
         let in_piece = |error: EvaluateError| fail(format!("{}: {}", self.pipeline.piece_name(piece), error.message));
@@ -195,14 +198,15 @@ fn whole_result(
 ) -> Result<Tensor, EvaluateError> {
     let mut found: Option<Tensor> = None;
     for Stored { buffer, sharding } in copies {
-        let memory = &stages[pipeline.buffers[*buffer].stage];
+        let stage = pipeline.buffers[*buffer].stage;
+        let memory = &stages[stage];
         let mut parts: Vec<(Place, &Tensor)> = Vec::new();
         for (slot, microbatch) in slots(pipeline, *buffer) {
             let there = memory.get(&slot).ok_or_else(|| fail(format!("result {index} is not there")))?;
             parts.extend(there.iter().enumerate().map(|(device, tensor)| (Place { device, microbatch }, tensor)));
         }
-        let whole =
-            join(&parts, sharding, &pipeline.mesh).map_err(|message| fail(format!("result {index}: {message}")))?;
+        let whole = join(&parts, sharding, &pipeline.meshes[stage])
+            .map_err(|message| fail(format!("result {index}: {message}")))?;
         match &found {
             // Stages that hold the same parameter add up its gradient in the same order.
             Some(first) if !same(first, &whole) => {

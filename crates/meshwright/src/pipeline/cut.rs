@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::assign::{Assignment, Cut, assign};
 use super::draft::Drafts;
+use super::ground::Grounds;
 use super::join::finish_before_joins;
 use super::list::lists;
 use super::modules::chunk_modules;
@@ -13,7 +14,7 @@ use super::schedule::{Counts, Schedule};
 use super::wire::{Wiring, wire};
 use super::write::write_pieces;
 use super::{Pipeline, Staging, check};
-use crate::lower::{Price, View, Ways, decide, stored_results};
+use crate::lower::{Price, View, Ways, decide};
 use crate::profile::work;
 use crate::program::{Anatomy, ArgumentClass, Op, Program};
 use crate::shard::{Conflict, Layout, Mesh, PieceSet};
@@ -119,8 +120,8 @@ impl<'t> Asked<'t> {
             StageCut::Even(_) => Cut::Even,
             StageCut::Scopes(scopes) => Cut::Scopes(scopes),
         };
-        let built = build(layout, self.stages.schedule, &cut, self.counts, self.axis, price);
-        built.map_err(|problem| self.refuse(problem))
+        let stages = StagesOf { schedule: self.stages.schedule, cut, counts: self.counts, lacks: &[] };
+        build(layout, &stages, self.axis, price).map_err(|problem| self.refuse(problem))
     }
 }
 
@@ -209,17 +210,42 @@ pub(crate) fn staged(
     let microbatches = axis.map_or(1, |axis| layout.mesh.axes[axis].size);
     let counts = Counts { stages: staging.stages(), chunks, microbatches };
     check_counts(schedule, counts).map_err(in_words)?;
-    build(layout, schedule, &Cut::Before(&staging.starts), counts, axis, price).map_err(in_words)
+    check_lacks(staging, &layout.mesh)?;
+    let cut = StagesOf { schedule, cut: Cut::Before(&staging.starts), counts, lacks: &staging.lacks };
+    build(layout, &cut, axis, price).map_err(in_words)
+}
+
+/// Stages lack axes of devices that there are, and one of them has each.
+fn check_lacks(staging: &Staging, mesh: &Mesh) -> Result<(), String> {
+    let (told, stages) = (staging.lacks.len(), staging.stages());
+    if told != 0 && told != stages {
+        return Err(format!("it is told of {told} stages which axes they lack, and there are {stages}"));
+    }
+    for (stage, axes) in staging.lacks.iter().enumerate() {
+        let is_there = |axis: &usize| mesh.axes.get(*axis).is_some_and(|axis| !axis.temporal);
+        if let Some(axis) = axes.iter().find(|axis| !is_there(axis)) {
+            return Err(format!("stage {stage} lacks axis {axis}, which is no axis of devices of `{mesh}`"));
+        }
+    }
+    Ok(())
+}
+
+/// The stages that a layout is cut into.
+struct StagesOf<'s> {
+    schedule: Schedule,
+    cut: Cut<'s>,
+    counts: Counts,
+    /// Of every stage, the axes that it lacks.
+    lacks: &'s [Vec<usize>],
 }
 
 fn build(
     layout: &Layout<'_>,
-    schedule: Schedule,
-    cut: &Cut<'_>,
-    counts: Counts,
+    stages: &StagesOf<'_>,
     axis: Option<usize>,
     price: Price<'_>,
 ) -> Result<(Pipeline, Vec<String>), Problem> {
+    let &StagesOf { schedule, ref cut, counts, lacks } = stages;
     let chunk_count = counts.stages * counts.chunks;
     if !layout.anatomy.classes.contains(&ArgumentClass::Parameter) {
         let hint = "stages are for training steps that give back new parameters and a loss".to_owned();
@@ -229,11 +255,16 @@ fn build(
     let mut ways = Ways::new(&layout.mesh, price);
     let mut layout = decide(layout, &mut ways).map_err(|message| (message, None))?;
     finish_before_joins(&mut layout, &assignment.joins);
-    let wiring = pieces(&layout, &assignment, schedule, counts, axis, &mut ways)?;
+    let grounds = Grounds::new(layout, counts.stages, lacks);
+    let layout = &grounds.layouts[0];
+    let mut ways = vec![ways];
+    ways.extend(grounds.layouts[1..].iter().map(|layout| Ways::new(&layout.mesh, price)));
+    let wiring = pieces(&grounds, &assignment, schedule, axis, &mut ways)?;
     let instructions = lists(layout.program, &wiring, schedule, counts);
     let Wiring { pieces, buffers, arguments, results, .. } = wiring;
     let pipeline = Pipeline {
         mesh: layout.mesh.clone(),
+        meshes: grounds.meshes(),
         schedule,
         microbatches: counts.microbatches,
         chunk_count,
@@ -263,22 +294,22 @@ fn check_tiled(layout: &Layout<'_>, axis: usize, notes: &[Vec<String>]) -> Resul
 }
 
 fn pieces(
-    layout: &Layout<'_>,
+    grounds: &Grounds<'_>,
     assignment: &Assignment,
     schedule: Schedule,
-    counts: Counts,
     axis: Option<usize>,
-    ways: &mut Ways<'_>,
+    ways: &mut [Ways<'_>],
 ) -> Result<Wiring, Problem> {
-    let arguments: Vec<_> = layout.program.body().arguments.iter().map(|&value| layout.stored(value)).collect();
-    let stored = stored_results(layout, &arguments);
+    let layout = &grounds.layouts[0];
     let splits_weights = schedule == Schedule::ZeroBubble;
-    let mut view = View::new(layout, ways);
-    let places = Placing { layout, assignment, axis, splits_weights }.places(&view)?;
-    let mut drafts = Drafts { layout, axis, stages: counts.stages, places: &places, pieces: BTreeMap::new() };
-    drafts.fill(&mut view)?;
-    let results = drafts.results(&mut view, &stored)?;
+    let mut views: Vec<View<'_, '_, '_>> =
+        grounds.layouts.iter().zip(&mut *ways).map(|(layout, ways)| View::new(layout, ways)).collect();
+    let places = Placing { layout, assignment, axis, splits_weights }.places(&views[0])?;
+    let mut drafts = Drafts { layout, grounds, axis, places: &places, pieces: BTreeMap::new() };
+    drafts.fill(&mut views)?;
+    let results = drafts.results(&mut views)?;
     let drafts = drafts.pieces;
-    let written = write_pieces(layout, ways, axis, &drafts).map_err(|message| (message, None))?;
-    Ok(wire(layout, counts.stages, &drafts, &written, &results))
+    drop(views);
+    let written = write_pieces(grounds, ways, axis, &drafts).map_err(|message| (message, None))?;
+    Ok(wire(grounds, &drafts, &written, &results))
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::PieceKind;
+use super::ground::Grounds;
 use super::place::{Key, Places, passed};
-use crate::lower::View;
+use crate::lower::{View, stored_results};
 use crate::program::{Definition, Id, Op, OpId, Program, ValueId};
 use crate::shard::{Layout, Piece, Reduction, Sharding};
 
@@ -61,20 +62,22 @@ pub(super) enum Source {
 #[derive(Clone, Debug)]
 pub(super) enum Made {
     Argument(usize),
-    In { pieces: Vec<Key>, sharding: Sharding },
+    /// Each with how it lies there.
+    In(Vec<(Key, Sharding)>),
 }
 
 pub(super) struct Drafts<'a, 'p> {
+    /// That of the mesh with all axes.
     pub(super) layout: &'a Layout<'p>,
+    pub(super) grounds: &'a Grounds<'p>,
     pub(super) axis: Option<usize>,
-    pub(super) stages: usize,
     pub(super) places: &'a Places,
     pub(super) pieces: BTreeMap<Key, Draft>,
 }
 
 impl<'a, 'p> Drafts<'a, 'p> {
-    /// Finds what all pieces read. The error says what cannot be had so.
-    pub(super) fn fill(&mut self, view: &mut View<'_, '_, '_>) -> Result<(), (String, Option<String>)> {
+    /// Finds what all pieces read, with a view of every layout. The error says what cannot be had so.
+    pub(super) fn fill(&mut self, views: &mut [View<'_, '_, '_>]) -> Result<(), (String, Option<String>)> {
         let program = self.layout.program;
         for &op in &program.body().ops {
             for &key in &self.places.of[op.index()] {
@@ -83,8 +86,8 @@ impl<'a, 'p> Drafts<'a, 'p> {
         }
         let keys: Vec<Key> = self.pieces.keys().copied().collect();
         for key in keys {
-            for (value, wanted) in self.read_by(view, key) {
-                self.read(view, key, value, &wanted)?;
+            for (value, wanted) in self.read_by(&views[self.grounds.number(key.chunk)], key) {
+                self.read(views, key, value, &wanted)?;
             }
         }
         Ok(())
@@ -93,16 +96,20 @@ impl<'a, 'p> Drafts<'a, 'p> {
     /// What the ops of a piece read that is made elsewhere. Barriers read no more than what is read of them.
     fn read_by(&self, view: &View<'_, '_, '_>, key: Key) -> Vec<(ValueId, Sharding)> {
         let program = self.layout.program;
+        let layout = self.grounds.layout(key.chunk);
         let mut reads = Vec::new();
         let mut needed: FxHashSet<ValueId> = FxHashSet::default();
         for &op in self.pieces[&key].ops.iter().rev() {
             let found: Vec<(ValueId, Sharding)> = match program.ops[op].op {
-                Op::OptimizationBarrier => passed(view, self.layout, op)
+                Op::OptimizationBarrier => passed(view, layout, op)
                     .into_iter()
                     .filter(|(result, ..)| needed.contains(result) || program.body().results.contains(result))
                     .map(|(_, value, wanted)| (value, wanted))
                     .collect(),
-                _ => self.places.reads[op.index()].clone(),
+                _ => {
+                    let reads = self.places.reads[op.index()].iter();
+                    reads.map(|(value, wanted)| (*value, wanted.within(&layout.mesh))).collect()
+                }
             };
             needed.extend(found.iter().map(|(value, _)| *value));
             reads.extend(found);
@@ -121,28 +128,30 @@ impl<'a, 'p> Drafts<'a, 'p> {
         }
     }
 
-    /// Has a piece give a form of a value to another.
+    /// Has a piece give a form of a value to another, or what both of their meshes can have of it.
     fn hand_over(&mut self, from: Key, to: Key, value: ValueId, sharding: &Sharding) {
-        self.pieces.entry(from).or_default().gives.add(value, sharding);
-        self.give(to, value, sharding, Source::Piece(from));
+        let sharding = self.grounds.common(from.chunk, to.chunk, sharding);
+        self.pieces.entry(from).or_default().gives.add(value, &sharding);
+        self.give(to, value, &sharding, Source::Piece(from));
     }
 
     /// Gets a piece what it reads.
     fn read(
         &mut self,
-        view: &mut View<'_, '_, '_>,
+        views: &mut [View<'_, '_, '_>],
         key: Key,
         value: ValueId,
         wanted: &Sharding,
     ) -> Result<(), (String, Option<String>)> {
         let program = self.layout.program;
         let Some(maker) = program.producer(value) else {
-            self.read_argument(view, key, value, wanted);
+            self.read_argument(&mut views[self.grounds.number(key.chunk)], key, value, wanted);
             return Ok(());
         };
         let Some(from) = self.source(maker, key) else {
             return Err((format!("{value} is read in a piece but made in none"), None));
         };
+        let view = &mut views[self.grounds.number(from.chunk)];
         match (from.is_inside(), key.is_inside()) {
             (true, true) => self.hand_over(from, key, value, &view.left(value, self.axis)),
             (true, false) => {
@@ -164,7 +173,7 @@ impl<'a, 'p> Drafts<'a, 'p> {
 
     fn read_argument(&mut self, view: &mut View<'_, '_, '_>, key: Key, value: ValueId, wanted: &Sharding) {
         let index = argument_index(self.layout.program, value);
-        let stored = self.layout.stored(value);
+        let stored = self.grounds.layout(key.chunk).stored(value);
         let whole = Source::Argument { index, is_tile: false };
         if !key.is_inside() {
             return self.give(key, value, &stored, whole);
@@ -195,7 +204,7 @@ impl<'a, 'p> Drafts<'a, 'p> {
     /// own stage.
     fn source(&self, maker: OpId, reader: Key) -> Option<Key> {
         let keys = &self.places.of[maker.index()];
-        let is_near = |key: &&Key| key.chunk % self.stages == reader.chunk % self.stages;
+        let is_near = |key: &&Key| self.grounds.stage(key.chunk) == self.grounds.stage(reader.chunk);
         let own = keys.iter().find(|key| key.chunk == reader.chunk);
         own.or_else(|| keys.iter().find(is_near)).or(keys.first()).copied()
     }
@@ -244,24 +253,18 @@ impl<'a, 'p> Drafts<'a, 'p> {
     }
 
     /// Has pieces give back the results of the step.
-    pub(super) fn results(
-        &mut self,
-        view: &mut View<'_, '_, '_>,
-        stored: &[Sharding],
-    ) -> Result<Vec<Made>, (String, Option<String>)> {
-        let program = self.layout.program;
-        let mut results = Vec::new();
-        for (&value, sharding) in program.body().results.iter().zip(stored) {
-            results.push(self.result(view, value, sharding)?);
-        }
-        Ok(results)
+    pub(super) fn results(&mut self, views: &mut [View<'_, '_, '_>]) -> Result<Vec<Made>, (String, Option<String>)> {
+        let stored: Vec<Vec<Sharding>> = self.grounds.layouts.iter().map(all_stored_results).collect();
+        let values = self.layout.program.body().results.iter().enumerate();
+        values.map(|(index, &value)| self.result(views, value, &|number| stored[number][index].clone())).collect()
     }
 
+    /// Has pieces give back a result, which is stored so in the layout of a number.
     fn result(
         &mut self,
-        view: &mut View<'_, '_, '_>,
+        views: &mut [View<'_, '_, '_>],
         value: ValueId,
-        stored: &Sharding,
+        stored: &dyn Fn(usize) -> Sharding,
     ) -> Result<Made, (String, Option<String>)> {
         let program = self.layout.program;
         let Some(maker) = program.producer(value) else {
@@ -269,43 +272,53 @@ impl<'a, 'p> Drafts<'a, 'p> {
         };
         let first = Key::new(0, PieceKind::Update);
         if self.layout.is_free(value) {
-            for (source, wanted) in view.sources(value, &Sharding::whole(stored.dims.len())) {
+            let rank = program.shape(value).len();
+            for (source, wanted) in views[self.grounds.number(0)].sources(value, &Sharding::whole(rank)) {
                 let is_own =
                     program.producer(source).is_some_and(|maker| self.places.of[maker.index()].contains(&first));
                 if !is_own {
-                    self.read(view, first, source, &wanted)?;
+                    self.read(views, first, source, &wanted)?;
                 }
             }
-            return Ok(self.made(vec![first], value, stored.clone()));
+            return Ok(self.made(vec![first], value, stored));
         }
         let keys = &self.places.of[maker.index()];
         // Once on every stage, and not while microbatches run where it can be had before or after.
         let mut pieces: Vec<Key> = Vec::new();
         for &key in keys.iter().filter(|key| !key.is_inside()) {
-            if pieces.iter().all(|other| other.chunk % self.stages != key.chunk % self.stages) {
+            if pieces.iter().all(|other| self.grounds.stage(other.chunk) != self.grounds.stage(key.chunk)) {
                 pieces.push(key);
             }
         }
         if !pieces.is_empty() {
-            return Ok(self.made(pieces, value, stored.clone()));
+            return Ok(self.made(pieces, value, stored));
         }
         let Some(&from) = keys.first() else {
             return Err((format!("result {value} is made in no piece"), None));
         };
-        let left = view.left(value, self.axis);
-        if let Some(tile) = self.tile(stored, &left) {
-            return Ok(self.made(vec![from], value, tile));
+        let number = self.grounds.number(from.chunk);
+        let left = views[number].left(value, self.axis);
+        if let Some(tile) = self.tile(&stored(number), &left) {
+            return Ok(self.made(vec![from], value, &|_| tile.clone()));
         }
-        self.accumulate(view, from, value)?;
-        Ok(self.made(vec![Key::new(from.chunk, PieceKind::Update)], value, stored.clone()))
+        self.accumulate(&views[number], from, value)?;
+        Ok(self.made(vec![Key::new(from.chunk, PieceKind::Update)], value, stored))
     }
 
-    fn made(&mut self, pieces: Vec<Key>, value: ValueId, sharding: Sharding) -> Made {
-        for &key in &pieces {
+    fn made(&mut self, pieces: Vec<Key>, value: ValueId, stored: &dyn Fn(usize) -> Sharding) -> Made {
+        let with_form = |key: Key| {
+            let sharding = stored(self.grounds.number(key.chunk));
             self.pieces.entry(key).or_default().gives.add(value, &sharding);
-        }
-        Made::In { pieces, sharding }
+            (key, sharding)
+        };
+        Made::In(pieces.into_iter().map(with_form).collect())
     }
+}
+
+/// How the results of the step are stored.
+fn all_stored_results(layout: &Layout<'_>) -> Vec<Sharding> {
+    let arguments: Vec<_> = layout.program.body().arguments.iter().map(|&value| layout.stored(value)).collect();
+    stored_results(layout, &arguments)
 }
 
 fn argument_index(program: &Program, value: ValueId) -> usize {

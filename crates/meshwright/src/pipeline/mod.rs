@@ -6,6 +6,7 @@ mod balance;
 mod check;
 mod cut;
 mod draft;
+mod ground;
 mod join;
 mod layers;
 mod list;
@@ -27,16 +28,20 @@ pub(crate) use layers::Layers;
 pub use measure::StageMeasures;
 pub use schedule::Schedule;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::program::{OpId, Program, Type};
-use crate::shard::{Mesh, Sharding};
+use crate::shard::{Mesh, Piece as MeshPiece, Pieces, Sharding};
 
 /// A step cut into stages, with what each stage runs and in which order.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    /// The mesh of one stage, with the axis in time that the microbatches lie along, where there is one.
+    /// The axes that stages lie along, with the axis in time that the microbatches lie along, where there is one.
     pub mesh: Mesh,
+    /// The mesh of every stage: that one, or one that lacks some of its axes. Stages follow each other in the numbers of
+    /// their devices.
+    pub meshes: Vec<Mesh>,
     pub schedule: Schedule,
     pub microbatches: usize,
     /// How many chunks the model is cut into: chunk `c` runs on stage `c % stages`.
@@ -53,6 +58,52 @@ pub struct Pipeline {
     pub results: Vec<Vec<Stored>>,
 }
 
+impl Pipeline {
+    /// How many devices all stages have.
+    pub fn devices(&self) -> usize {
+        self.meshes.iter().map(Mesh::devices).sum()
+    }
+
+    /// The numbers of the devices of a stage.
+    pub fn devices_of(&self, stage: usize) -> Range<usize> {
+        let first = self.meshes[..stage].iter().map(Mesh::devices).sum();
+        first..first + self.meshes[stage].devices()
+    }
+
+    /// The device of a stage that a device of another has its part from, each by its number within its stage. What is
+    /// sent is the same along axes that one of the two lacks; whoever has more of it shares the sending.
+    pub fn sender(&self, from: usize, to: usize, device: usize) -> usize {
+        let (there, here) = (&self.meshes[from], &self.meshes[to]);
+        let is_in = |mesh: &Mesh, piece: &MeshPiece| mesh.size(*piece) > 1;
+        let spatial = |piece: &MeshPiece| !self.mesh.is_temporal(*piece);
+        let only_here: Pieces = here.all_pieces().filter(spatial).filter(|piece| !is_in(there, piece)).collect();
+        let mut turn = here.position(device, &only_here);
+        let mut sender = 0;
+        for piece in there.all_pieces().filter(spatial).filter(|piece| is_in(there, piece)) {
+            let position = match is_in(here, &piece) {
+                true => here.position(device, &[piece]),
+                false => {
+                    let position = turn % there.size(piece);
+                    turn /= there.size(piece);
+                    position
+                }
+            };
+            sender += position * there.stride(piece);
+        }
+        sender
+    }
+
+    /// How many devices of a stage have their parts from one device of another, at most.
+    pub fn receivers(&self, from: usize, to: usize) -> usize {
+        if self.meshes[from] == self.meshes[to] {
+            return 1;
+        }
+        let mut counts = vec![0; self.meshes[from].devices()];
+        (0..self.meshes[to].devices()).for_each(|device| counts[self.sender(from, to, device)] += 1);
+        counts.into_iter().max().unwrap_or(1)
+    }
+}
+
 /// How a model is cut into stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Staging {
@@ -61,11 +112,24 @@ pub struct Staging {
     pub chunks: usize,
     /// The first op of every chunk but the first, in the order of the forward pass.
     pub starts: Vec<OpId>,
+    /// Of every stage, the axes of the mesh that its devices do not lie along. Empty where all stages have the whole mesh.
+    pub lacks: Vec<Vec<usize>>,
 }
 
 impl Staging {
     pub fn stages(&self) -> usize {
         (self.starts.len() + 1) / self.chunks.max(1)
+    }
+
+    /// The mesh of every stage, as parts of a mesh.
+    pub fn meshes(&self, mesh: &Mesh) -> Vec<Mesh> {
+        let lacks = |stage: usize| self.lacks.get(stage).map_or(&[][..], Vec::as_slice);
+        (0..self.stages()).map(|stage| mesh.lacking(lacks(stage))).collect()
+    }
+
+    /// How many devices all stages have.
+    pub fn devices(&self, mesh: &Mesh) -> usize {
+        self.meshes(mesh).iter().map(Mesh::devices).sum()
     }
 }
 

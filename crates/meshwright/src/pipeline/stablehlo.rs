@@ -1,22 +1,22 @@
 //! Pieces as StableHLO that XLA compiles and runs.
 
-use super::{Pipeline, Role, Stored};
+use super::{Buffer, Pipeline, Role, Stored};
 use crate::lower::{LocalProgram, stablehlo};
-use crate::shard::{Pieces, Sharding};
+use crate::shard::{Piece, Sharding};
 
 impl Pipeline {
     /// How an engine that knows whole values only holds every buffer on the mesh of its stage. Arguments and results
     /// of the step lie as they are stored, a microbatch's part as all of it. Everything else is the parts of the
     /// devices one behind the other, whatever they are parts of: a sum that is not finished has no whole.
     pub fn held(&self) -> Vec<Sharding> {
-        let spatial: Pieces = self.mesh.all_pieces().filter(|&piece| !self.mesh.is_temporal(piece)).collect();
-        let behind_each_other = |rank: usize| {
-            let mut sharding = Sharding::whole(rank);
-            sharding.dims.iter_mut().take(1).for_each(|first| first.clone_from(&spatial));
+        let behind_each_other = |buffer: &Buffer| {
+            let mesh = &self.meshes[buffer.stage];
+            let is_cut = |piece: &Piece| !mesh.is_temporal(*piece) && mesh.size(*piece) > 1;
+            let mut sharding = Sharding::whole(buffer.ty.shape.len());
+            sharding.dims.iter_mut().take(1).for_each(|first| *first = mesh.all_pieces().filter(is_cut).collect());
             sharding
         };
-        let mut held: Vec<Sharding> =
-            self.buffers.iter().map(|buffer| behind_each_other(buffer.ty.shape.len())).collect();
+        let mut held: Vec<Sharding> = self.buffers.iter().map(behind_each_other).collect();
         for Stored { buffer, sharding } in self.arguments.iter().chain(&self.results).flatten() {
             held[*buffer] = sharding.clone();
             held[*buffer].dims.iter_mut().for_each(|pieces| pieces.retain(|piece| !self.mesh.is_temporal(*piece)));
@@ -35,7 +35,7 @@ impl Pipeline {
         let of = |buffers: &[usize]| buffers.iter().map(|&buffer| held[buffer].clone()).collect();
         let local = LocalProgram {
             program: (*piece.program).clone(),
-            mesh: self.mesh.clone(),
+            mesh: self.meshes[piece.chunk % self.stages.len()].clone(),
             arguments: of(&piece.reads),
             results: of(&piece.writes),
             reshards: Vec::new(),

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::draft::{Draft, Made, Source};
+use super::ground::Grounds;
 use super::place::Key;
 use super::write::Written;
 use super::{Buffer, Piece, Role, Stored};
 use crate::program::{DType, Program, Type, ValueId};
-use crate::shard::{Layout, Sharding};
+use crate::shard::Sharding;
 
 /// Pieces with their buffers.
 #[derive(Debug, Default)]
@@ -26,19 +27,19 @@ pub(super) struct Wiring {
 }
 
 pub(super) fn wire(
-    layout: &Layout<'_>,
-    stages: usize,
+    grounds: &Grounds<'_>,
     drafts: &BTreeMap<Key, Draft>,
     written: &BTreeMap<Key, Written>,
     results: &[Made],
 ) -> Wiring {
+    let program = grounds.layouts[0].program;
     let mut wirer = Wirer {
-        layout,
-        stages,
-        wiring: Wiring { arguments: vec![Vec::new(); layout.program.arguments.len()], ..Wiring::default() },
+        program,
+        grounds,
+        wiring: Wiring { arguments: vec![Vec::new(); program.arguments.len()], ..Wiring::default() },
         gives: FxHashMap::default(),
         received: BTreeMap::new(),
-        numbers: vec![None; stages],
+        numbers: vec![None; grounds.stages()],
     };
     for (&key, draft) in drafts {
         wirer.add_gives(key, draft);
@@ -51,8 +52,8 @@ pub(super) fn wire(
 }
 
 struct Wirer<'l, 'p> {
-    layout: &'l Layout<'p>,
-    stages: usize,
+    program: &'p Program,
+    grounds: &'l Grounds<'p>,
     wiring: Wiring,
     /// The buffers that pieces write to.
     gives: FxHashMap<Key, Vec<usize>>,
@@ -64,16 +65,15 @@ struct Wirer<'l, 'p> {
 
 impl Wirer<'_, '_> {
     fn add(&mut self, stage: usize, value: ValueId, sharding: &Sharding, each_microbatch: bool, role: Role) -> usize {
-        let program = self.layout.program;
-        let ty = sharding.local_type(&self.layout.mesh, program.ty(value));
-        let name = buffer_name(program, value);
+        let ty = sharding.local_type(&self.grounds.layout(stage).mesh, self.program.ty(value));
+        let name = buffer_name(self.program, value);
         self.wiring.buffers.push(Buffer { name, stage, ty, each_microbatch, role });
         self.wiring.buffers.len() - 1
     }
 
     fn add_gives(&mut self, key: Key, draft: &Draft) {
         let role = if key.is_inside() { Role::Activation } else { Role::Made };
-        let stage = key.chunk % self.stages;
+        let stage = self.grounds.stage(key.chunk);
         let buffers =
             draft.gives.list.iter().map(|(value, sharding)| self.add(stage, *value, sharding, key.is_inside(), role));
         let buffers = buffers.collect();
@@ -86,7 +86,7 @@ impl Wirer<'_, '_> {
     }
 
     fn add_piece(&mut self, key: Key, draft: &Draft, drafts: &BTreeMap<Key, Draft>, written: &Written) {
-        let stage = key.chunk % self.stages;
+        let stage = self.grounds.stage(key.chunk);
         let mut reads = Vec::new();
         for &read in &written.reads {
             let (value, sharding) = &draft.given.list[read];
@@ -159,14 +159,17 @@ impl Wirer<'_, '_> {
     }
 
     fn add_results(&mut self, drafts: &BTreeMap<Key, Draft>, results: &[Made]) {
-        let program = self.layout.program;
+        let program = self.program;
         for (index, made) in results.iter().enumerate() {
             let value = program.body().results[index];
             let stored = match made {
                 Made::Argument(argument) => self.passed_on(*argument, value),
-                Made::In { pieces, sharding } => {
-                    let buffers = pieces.iter().filter_map(|&key| self.given_by(drafts, key, value, sharding));
-                    buffers.map(|buffer| Stored { buffer, sharding: sharding.clone() }).collect()
+                Made::In(pieces) => {
+                    let stored = |(key, sharding): &(Key, Sharding)| {
+                        let buffer = self.given_by(drafts, *key, value, sharding)?;
+                        Some(Stored { buffer, sharding: sharding.clone() })
+                    };
+                    pieces.iter().filter_map(stored).collect()
                 }
             };
             for &Stored { buffer, .. } in &stored {
@@ -179,7 +182,7 @@ impl Wirer<'_, '_> {
         }
         for (index, &value) in program.body().arguments.iter().enumerate() {
             if self.wiring.arguments[index].is_empty() {
-                self.argument(0, index, value, &self.layout.stored(value), false);
+                self.argument(0, index, value, &self.grounds.layout(0).stored(value), false);
             }
         }
     }
@@ -191,7 +194,7 @@ impl Wirer<'_, '_> {
         if !whole.is_empty() {
             return whole;
         }
-        let sharding = self.layout.stored(value);
+        let sharding = self.grounds.layout(0).stored(value);
         let buffer = self.argument(0, index, value, &sharding, false);
         vec![Stored { buffer, sharding }]
     }

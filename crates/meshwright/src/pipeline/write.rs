@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::draft::Draft;
+use super::ground::Grounds;
 use super::place::Key;
 use crate::lower::{EmittedPiece, Request, Ways, emit_piece};
 use crate::program::{OpId, Program, RegionId, ValueId};
@@ -23,16 +24,18 @@ pub(super) struct Written {
 }
 
 pub(super) fn write_pieces(
-    layout: &Layout<'_>,
-    ways: &mut Ways<'_>,
+    grounds: &Grounds<'_>,
+    ways: &mut [Ways<'_>],
     axis: Option<usize>,
     pieces: &BTreeMap<Key, Draft>,
 ) -> Result<BTreeMap<Key, Written>, String> {
-    let mut known: BTreeMap<String, Written> = BTreeMap::new();
+    let mut known: BTreeMap<(usize, String), Written> = BTreeMap::new();
     let mut written = BTreeMap::new();
     for (&key, draft) in pieces {
+        let number = grounds.number(key.chunk);
+        let layout = &grounds.layouts[number];
         let inside = axis.filter(|_| key.is_inside());
-        let signature = Signature::of(layout, draft, inside.is_some());
+        let signature = (number, Signature::of(layout, draft, inside.is_some()));
         if let Some(same) = known.get(&signature) {
             written.insert(key, same.clone());
             continue;
@@ -44,7 +47,7 @@ pub(super) fn write_pieces(
             finished: &draft.finished,
             gives: &draft.gives.list,
         };
-        let EmittedPiece { program, reads, reads_number } = emit_piece(layout, ways, &request)?;
+        let EmittedPiece { program, reads, reads_number } = emit_piece(layout, &mut ways[number], &request)?;
         let piece = Written { program: Arc::new(program), reads, reads_number };
         known.insert(signature, piece.clone());
         written.insert(key, piece);

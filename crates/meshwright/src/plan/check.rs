@@ -4,7 +4,7 @@ use super::recipe::Recipe;
 use super::search::Runs;
 use crate::cluster::Cluster;
 use crate::lower::{LocalProgram, Movement, Price};
-use crate::pipeline::{Pipelined, Staging, Stored};
+use crate::pipeline::{Pipelined, Stored};
 use crate::profile::profile;
 use crate::program::Program;
 use crate::shard::{Layout, Mesh, Sharding};
@@ -29,8 +29,7 @@ pub fn check(
     engine: &Engine,
     limit_bytes: u64,
 ) -> Result<Checked, Vec<String>> {
-    let stages = recipe.staging.as_ref().map_or(1, Staging::stages);
-    let (planned, there) = (recipe.mesh.devices() * stages, cluster.devices());
+    let (planned, there) = (recipe.devices(), cluster.devices());
     if planned != there {
         return Err(vec![format!("the mesh has {planned} devices, `{}` has {there}", cluster.name)]);
     }
@@ -98,7 +97,7 @@ fn check_stages(
     let mut peak_bytes = 0;
     for (number, stage) in timeline.stages.iter().enumerate() {
         let bytes = stage.memory.peak_bytes as u64;
-        let most = device_limit(runner.cluster, number * recipe.mesh.devices(), limit_bytes);
+        let most = device_limit(runner.cluster, pipeline.devices_of(number).start, limit_bytes);
         if bytes > most {
             faults.push(format!("{bytes} bytes are in memory at the peak of stage {number}, {most} may be"));
         }

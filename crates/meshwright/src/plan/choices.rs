@@ -9,7 +9,7 @@ use super::moves::{Moves, PARTIAL, Place};
 use super::parts::Parts;
 use super::work::{Work, Worker};
 use crate::program::{Binary, Id, Op, OpId, ValueId, is_heavy};
-use crate::shard::{Layout, Sharding, Strategy, is_tie};
+use crate::shard::{Layout, PieceSet, Sharding, Strategy, is_tie};
 
 /// One way to cut a bundle.
 #[derive(Clone, Debug)]
@@ -44,12 +44,17 @@ pub(super) struct Scene<'a, 'p> {
     pub(super) fixed: Option<&'a Fixed<'p>>,
     /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
     pub(super) is_only_given: &'a [bool],
+    /// Pieces that do not cut what is cut into microbatches.
+    pub(super) unbatched: PieceSet,
 }
 
 impl<'a, 'p> Scene<'a, 'p> {
     /// All ways to cut a bundle, the uncut first.
     pub(super) fn choices(&mut self, moves: &mut Moves<'_>, bundle: &Bundle) -> Vec<Choice> {
         let mut cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
+        if !self.unbatched.is_empty() {
+            cuts.retain(|cuts| bundle.ops.iter().zip(cuts).all(|(&op, cut)| !self.cuts_unbatched(op, &cut.strategy)));
+        }
         if let Some(fixed) = self.fixed {
             let mut decided = self.decided(bundle, fixed);
             for cuts in cuts.iter_mut().chain([&mut decided]) {
@@ -83,6 +88,14 @@ impl<'a, 'p> Scene<'a, 'p> {
             }
         }
         choices
+    }
+
+    /// Whether a strategy cuts what is cut into microbatches by pieces that should not.
+    fn cuts_unbatched(&self, op: OpId, strategy: &Strategy) -> bool {
+        let mut factors = strategy.factors.iter().enumerate();
+        factors.any(|(factor, pieces)| {
+            self.parts.time.factor_trips(op, factor) > 1 && self.unbatched.intersects(PieceSet::of(pieces))
+        })
     }
 
     /// Brings parts of sums that the program gives back, and nobody reads, where that is cheapest. Gives what it

@@ -35,7 +35,7 @@ pub struct Recipe {
     /// The arguments that lie in the memory of the host, by number, in order: state that is copied to the device for
     /// its update, and back.
     pub held: Vec<usize>,
-    /// How the model is cut into stages, where it is. The mesh is then that of one stage.
+    /// How the model is cut into stages, where it is. The mesh is then that of every stage, or has all axes that one has.
     pub staging: Option<Staging>,
 }
 
@@ -143,6 +143,11 @@ impl Recipe {
             let pairs = self.held.iter().filter_map(|&argument| Some((argument, anatomy.next[argument]?)));
             local.program = local.program.held_on_host(&pairs.collect::<Vec<_>>());
         }
+    }
+
+    /// How many devices it takes.
+    pub fn devices(&self) -> usize {
+        self.staging.as_ref().map_or_else(|| self.mesh.devices(), |staging| staging.devices(&self.mesh))
     }
 
     /// The mesh with the axes in time: of microbatches, where there are any, and of slices.

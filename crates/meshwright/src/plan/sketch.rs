@@ -122,12 +122,15 @@ pub(super) struct Frame {
     pub(super) is_sliced: bool,
     /// State lies on the host.
     pub(super) is_held: bool,
+    /// Axes that do not cut what is cut into microbatches, in order.
+    pub(super) unbatched: Vec<usize>,
 }
 
 impl Frame {
     /// The plainest.
     pub(super) fn new(mesh: Mesh, microbatches: usize) -> Frame {
-        Frame { mesh, microbatches, is_eager: false, runs: 1, is_sliced: false, is_held: false }
+        let unbatched = Vec::new();
+        Frame { mesh, microbatches, is_eager: false, runs: 1, is_sliced: false, is_held: false, unbatched }
     }
 }
 
@@ -185,7 +188,9 @@ impl<'g> Sketch<'g> {
         }
         let (parts, work, worker) = (sketch.parts(), &ground.work, costs.worker);
         let is_only_given = &ground.is_only_given;
-        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref(), is_only_given };
+        let mesh = &sketch.frame.mesh;
+        let unbatched = sketch.frame.unbatched.iter().flat_map(|&axis| mesh.pieces(axis)).collect();
+        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref(), is_only_given, unbatched };
         let choices = all_choices(&mut scene, &mut moves, bundles, &sketch.classes);
         drop((scene, moves));
         sketch.choices = Arc::new(choices);

@@ -126,6 +126,27 @@ impl<'p> Layout<'p> {
         }
     }
 
+    /// What was decided, on a mesh that lacks some axes: what they cut is whole there.
+    pub(crate) fn within(&self, mesh: Mesh) -> Layout<'p> {
+        let lacked = mesh.lacked();
+        let without = |(rule, strategy): (&Rule, &Strategy)| match strategy.used().intersects(lacked) {
+            true => strategy.without(rule, &mesh, lacked),
+            false => strategy.clone(),
+        };
+        let carried = |carried: &Option<Carried>| {
+            let Carried { pieces, reduction } = carried.as_ref()?;
+            let pieces = pieces.iter().copied().filter(|&piece| !lacked.contains(piece)).collect();
+            Some(Carried { pieces, reduction: *reduction })
+        };
+        Layout {
+            strategies: self.rules.iter().zip(&self.strategies).map(without).collect(),
+            shardings: self.shardings.iter().map(|lies| lies.within(&mesh)).collect(),
+            carried: self.carried.iter().map(carried).collect(),
+            mesh,
+            ..self.clone()
+        }
+    }
+
     /// How a value lies.
     pub fn sharding(&self, value: ValueId) -> &Sharding {
         &self.shardings[self.representative(value).index()]

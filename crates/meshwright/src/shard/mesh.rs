@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 ///
 /// Every axis is made of *pieces*, one per prime factor of its size, the most significant first; an
 /// axis in time is one piece. A sharding is written in pieces, so a part of an axis (Shardy's sub-axis) is nothing special: it is
-/// some of the pieces.
+/// some of the pieces. A mesh may [lack](Mesh::lacking) axes that another has: their pieces are then there with size 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mesh {
     pub axes: Vec<Axis>,
@@ -90,6 +90,28 @@ impl Mesh {
         // 2^24 positions have at most 24 prime factors.
         debug_assert!(pieces.len() <= MAXIMUM_PIECES);
         Ok(Mesh { axes, pieces })
+    }
+
+    /// The same mesh with one position along some axes. Pieces keep their numbers, so that what is told about the one
+    /// mesh can be told about the other; those of such an axis cut nothing.
+    pub fn lacking(&self, axes: &[usize]) -> Mesh {
+        let mut mesh = self.clone();
+        axes.iter().for_each(|&axis| mesh.axes[axis].size = 1);
+        let mut stride = mesh.devices();
+        for info in &mut mesh.pieces {
+            if axes.contains(&info.axis) {
+                (info.size, info.stride) = (1, 1);
+            } else if !mesh.axes[info.axis].temporal {
+                stride /= info.size;
+                info.stride = stride;
+            }
+        }
+        mesh
+    }
+
+    /// The pieces that cut nothing here.
+    pub fn lacked(&self) -> PieceSet {
+        self.all_pieces().filter(|&piece| self.size(piece) == 1).collect()
     }
 
     /// Reads `data=2,model=4,micro=8@time`.
@@ -323,6 +345,18 @@ mod tests {
         let both: Pieces = b.iter().chain(&a).copied().collect();
         assert_eq!(mesh.groups(&both), [[0, 4, 1, 5, 2, 6, 3, 7]]);
         assert_eq!(mesh.groups(&b[1..]), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+    }
+
+    #[test]
+    fn a_mesh_that_lacks_an_axis_has_fewer_devices_and_the_same_pieces() {
+        let mesh = Mesh::parse("a=2,b=4,t=3@time,c=2").unwrap();
+        let (without, c) = (mesh.lacking(&[1]), mesh.pieces(3));
+        assert_eq!(without.to_string(), "a=2,b=1,t=3@time,c=2");
+        assert_eq!((without.devices(), without.lacked()), (4, PieceSet::of(&mesh.pieces(1))));
+        assert_eq!(without.groups(&mesh.pieces(0)), [[0, 2], [1, 3]]);
+        assert_eq!(without.groups(&c), [[0, 1], [2, 3]]);
+        assert_eq!(without.position(3, &[Piece(0), mesh.pieces(1)[0], c[0]]), 3);
+        assert_eq!(mesh.lacking(&[]), mesh);
     }
 
     #[test]

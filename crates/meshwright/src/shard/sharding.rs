@@ -56,6 +56,15 @@ impl Sharding {
         Sharding { dims: self.dims.clone(), ..Sharding::default() }
     }
 
+    /// The same on a mesh that lacks some axes.
+    pub fn within(&self, mesh: &Mesh) -> Sharding {
+        let there =
+            |pieces: &Pieces| -> Pieces { pieces.iter().copied().filter(|&piece| mesh.size(piece) > 1).collect() };
+        let (dims, partial) = (self.dims.iter().map(there).collect(), there(&self.partial));
+        let reduction = if partial.is_empty() { Reduction::Sum } else { self.reduction };
+        Sharding { dims, partial, reduction }
+    }
+
     /// The shape of one part of a value of `shape`. Where a dimension does not divide, its parts are
     /// padded to the same size.
     pub fn local_shape(&self, mesh: &Mesh, shape: &[usize]) -> SmallVec<[usize; 4]> {

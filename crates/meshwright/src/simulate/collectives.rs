@@ -37,8 +37,7 @@ pub fn collective_costs(prepared: &Prepared, cluster: &Cluster, engine: &Engine)
                 runs[*piece] += 1;
             }
         }
-        let devices = pipeline.mesh.devices();
-        let part = cluster.around(stage * devices..(stage + 1) * devices);
+        let part = cluster.around(pipeline.devices_of(stage));
         let runner = Runner { cluster: &part, device: part.slowest_device(), engine };
         for (piece, runs) in runs.into_iter().enumerate().filter(|(_, runs)| *runs > 0) {
             let mut found = Found { runner, stage, piece, costs: &mut costs };

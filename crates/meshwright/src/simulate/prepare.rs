@@ -131,6 +131,7 @@ fn whole(local: LocalProgram) -> Pipeline {
         program: Arc::new(program),
     };
     Pipeline {
+        meshes: vec![mesh.clone()],
         mesh,
         schedule: Schedule::Gpipe,
         microbatches: 1,

@@ -98,10 +98,10 @@ pub fn simulate(prepared: &Prepared, cluster: &Cluster, engine: &Engine) -> Time
     }
     let last = stages.iter().map(|stage| stage.now).fold(0.0, f64::max);
     let step_seconds = last + engine.step_seconds;
-    let devices = pipeline.mesh.devices() as f64;
     let mut flops = 0.0;
     let mut timelines = Vec::with_capacity(stages.len());
     for mut stage in stages {
+        let devices = pipeline.meshes[stage.number].devices() as f64;
         stage.timeline.bubble_seconds += last - stage.now;
         stage.timeline.host_seconds += engine.step_seconds;
         flops += stage.timeline.flops * devices;
@@ -152,8 +152,7 @@ struct Stage<'p> {
 impl<'p> Stage<'p> {
     fn new(prepared: &'p Prepared, cluster: &'p Cluster, engine: &'p Engine, number: usize) -> Stage<'p> {
         let pipeline = &prepared.pipeline;
-        let devices = pipeline.mesh.devices();
-        let cluster = cluster.around(number * devices..(number + 1) * devices);
+        let cluster = cluster.around(pipeline.devices_of(number));
         let live = LiveBytes::new(prepared, engine, number);
         let links = vec![0.0; pipeline.stages.len()];
         Stage {
@@ -231,8 +230,11 @@ impl<'p> Stage<'p> {
 
     fn send(&mut self, costs: &Costs<'_>, buffer: usize, microbatch: Option<usize>, to: usize) -> Message {
         let bytes = self.pipeline.buffers[buffer].ty.bytes();
-        let distance = self.number.abs_diff(to) * self.pipeline.mesh.devices();
+        let first = |stage: usize| self.pipeline.devices_of(stage).start;
+        let distance = first(self.number).abs_diff(first(to));
         let runner = Runner { cluster: costs.cluster, ..self.runner() };
+        // One after the other to all that have it from the same device.
+        let bytes = bytes * self.pipeline.receivers(self.number, to);
         let seconds = runner.collective_seconds(Collective::Send, &[(2, distance)], bytes);
         let start = self.now.max(self.links[to]);
         let arrives = start + seconds;

@@ -116,6 +116,7 @@ fn simulated(orders: &[Vec<Pass>], chunks: usize) -> Timeline {
         |order: &Vec<Pass>| order.iter().flat_map(|&pass| instructions(pass, stages, chunks, is_split)).collect();
     let pipeline = Pipeline {
         mesh: Mesh::parse("data=1").expect("a mesh"),
+        meshes: vec![Mesh::parse("data=1").expect("a mesh"); stages],
         schedule: Schedule::Gpipe,
         microbatches: 1 + orders.iter().flatten().map(|pass| pass.2).max().unwrap_or(0),
         chunk_count: chunks,

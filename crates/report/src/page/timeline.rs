@@ -118,7 +118,7 @@ impl Pieces<'_, '_> {
         let SpanKind::Piece(piece) = span.kind else { return -1 };
         let (prepared, simulation) = (&self.summary.step.prepared, self.summary.simulation);
         let program = &prepared.pipeline.pieces[piece].program;
-        let device = simulation.cluster.device(stage * prepared.pipeline.mesh.devices());
+        let device = simulation.cluster.device(prepared.pipeline.devices_of(stage).start);
         let key = (Arc::as_ptr(program) as usize, device.name.to_string(), span.early.to_bits());
         if let Some(&number) = self.known.get(&key) {
             return number as i64;

@@ -142,7 +142,7 @@ pub(super) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, Strin
     }
     let arguments = file.arguments.iter().map(|argument| lies(&argument.stored)).collect::<Result<_, _>>()?;
     let held = file.arguments.iter().enumerate().filter(|(_, argument)| argument.on_host).map(|(number, _)| number);
-    let staging = file.stages.as_ref().map(staging).transpose()?;
+    let staging = file.stages.as_ref().map(|part| staging(part, &mesh)).transpose()?;
     Ok(Recipe {
         mesh,
         microbatches: file.microbatches,
@@ -156,11 +156,23 @@ pub(super) fn recipe(file: &PlanFile, program: &Program) -> Result<Recipe, Strin
     })
 }
 
-fn staging(part: &StagesPart) -> Result<Staging, String> {
+fn staging(part: &StagesPart, mesh: &Mesh) -> Result<Staging, String> {
     let known = Schedule::ALL.iter().find(|(name, _)| *name == part.schedule);
     let (_, schedule) = known.ok_or_else(|| format!("there is no schedule `{}`", part.schedule))?;
     let starts = part.starts.iter().map(|&op| OpId(op)).collect();
-    Ok(Staging { schedule: *schedule, chunks: part.chunks, starts })
+    let lacks = part.meshes.iter().map(|text| lacked_axes(text, mesh)).collect::<Result<_, _>>()?;
+    Ok(Staging { schedule: *schedule, chunks: part.chunks, starts, lacks })
+}
+
+/// The axes of a mesh that the mesh of a stage lacks.
+fn lacked_axes(text: &str, mesh: &Mesh) -> Result<Vec<usize>, String> {
+    let own = Mesh::parse(text)?;
+    let is_lacked = |axis: &usize| own.axes.get(*axis).is_some_and(|own| own.size == 1 && mesh.axes[*axis].size > 1);
+    let lacked: Vec<usize> = (0..mesh.axes.len()).filter(is_lacked).collect();
+    if mesh.lacking(&lacked).axes != own.axes {
+        return Err(format!("`{text}` is no mesh of a stage: such a one has the axes of `{mesh}`, some with size 1"));
+    }
+    Ok(lacked)
 }
 
 fn factor_named(name: &str) -> Result<FactorId, String> {

@@ -160,6 +160,10 @@ pub struct StagesPart {
     pub starts: Vec<u32>,
     /// Of every chunk, the modules of its forward pass.
     pub modules: Vec<String>,
+    /// The mesh of every stage, with size 1 along the axes of the plan's that it lacks. Where there are none, all stages
+    /// have the plan's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meshes: Vec<String>,
 }
 
 impl PlanFile {

@@ -198,6 +198,10 @@ fn stages_part(plan: &Plan) -> Option<StagesPart> {
         chunks: staging.chunks,
         starts: staging.starts.iter().map(|op| op.0).collect(),
         modules: plan.runs.modules().to_vec(),
+        meshes: match staging.lacks.is_empty() {
+            true => Vec::new(),
+            false => staging.meshes(&plan.recipe.mesh).iter().map(Mesh::to_string).collect(),
+        },
     })
 }
 

@@ -14,7 +14,7 @@ impl Summary<'_> {
             "cluster": simulation.cluster.name,
             "engine": simulation.engine.name,
             "mesh": pipeline.mesh.to_string(),
-            "devices": pipeline.mesh.devices() * pipeline.stages.len(),
+            "devices": pipeline.devices(),
             "microbatches": pipeline.microbatches,
             "schedule": (pipeline.stages.len() > 1).then(|| pipeline.schedule.name()),
             "fits": simulation.fits(),
@@ -39,10 +39,13 @@ impl Summary<'_> {
     }
 
     fn stage_json(&self, number: usize) -> Value {
-        let (stage, devices) = (&self.simulation.stages()[number], self.step.prepared.pipeline.mesh.devices());
+        let stage = &self.simulation.stages()[number];
+        let pipeline = &self.step.prepared.pipeline;
+        let devices = pipeline.devices_of(number);
         json!({
             "stage": number,
-            "devices": [number * devices, (number + 1) * devices],
+            "devices": [devices.start, devices.end],
+            "mesh": pipeline.meshes[number].to_string(),
             "modules": self.step.modules_of(number),
             "time": {
                 "compute": stage.compute_seconds,

@@ -8,7 +8,7 @@ mod text;
 pub(crate) use collectives::name as collective_name;
 pub(crate) use json::by_class;
 pub use step::{Batch, Simulation, Step, check_devices};
-pub use text::rate;
+pub use text::{rate, stages_on_devices};
 
 /// Everything there is to tell.
 #[derive(Debug)]

@@ -103,16 +103,14 @@ impl<'s> Simulation<'s> {
     pub fn new(step: &Step, cluster: &'s Cluster, engine: &'s Engine) -> Simulation<'s> {
         let timeline = simulate(&step.prepared, cluster, engine);
         let pipeline = &step.prepared.pipeline;
-        let (stages, devices) = (pipeline.stages.len(), pipeline.mesh.devices());
-        let rate = peak_flops_per_second(cluster, engine, step.flops.dtype, stages * devices);
+        let rate = peak_flops_per_second(cluster, engine, step.flops.dtype, pipeline.devices());
         let possible = rate * timeline.step_seconds;
         let share = |flops: f64| if possible > 0.0 { flops / possible } else { 0.0 };
         let (mfu, hfu) = (share(step.flops.flops), share(timeline.flops));
         let limit = |stage: usize| {
-            let own = stage * devices..(stage + 1) * devices;
-            own.map(|device| cluster.device(device).memory_bytes).min().unwrap_or(0)
+            pipeline.devices_of(stage).map(|device| cluster.device(device).memory_bytes).min().unwrap_or(0)
         };
-        let limits = (0..stages).map(limit).collect();
+        let limits = (0..pipeline.stages.len()).map(limit).collect();
         Simulation { cluster, engine, timeline, mfu, hfu, batch: step.batch, limits }
     }
 

@@ -1,6 +1,8 @@
 //! The summary as people read it.
 
+use meshwright::pipeline::Pipeline;
 use meshwright::profile::Class;
+use meshwright::shard::Mesh;
 
 use super::Summary;
 use crate::table::{Table, bar, count, counted, duration, paragraph, share, size};
@@ -38,19 +40,12 @@ impl Summary<'_> {
 
     pub(crate) fn setting(&self) -> String {
         let pipeline = &self.step.prepared.pipeline;
-        let (stages, devices) = (pipeline.stages.len(), pipeline.mesh.devices());
-        let laid_out = match stages {
-            1 => format!("{} ({})", counted(devices, "device"), pipeline.mesh),
+        let laid_out = match pipeline.stages.len() {
+            1 => format!("{} ({})", counted(pipeline.devices(), "device"), pipeline.mesh),
             _ => {
                 let plural = if pipeline.microbatches == 1 { "" } else { "es" };
-                format!(
-                    "{} of {} each ({}), {}, {} microbatch{plural}",
-                    counted(stages, "stage"),
-                    counted(devices, "device"),
-                    pipeline.mesh,
-                    pipeline.schedule.name(),
-                    count(pipeline.microbatches),
-                )
+                let (stages, schedule) = (stages_on_devices(pipeline), pipeline.schedule.name());
+                format!("{stages}, {schedule}, {} microbatch{plural}", count(pipeline.microbatches))
             }
         };
         let (cluster, engine) = (&self.simulation.cluster.name, self.simulation.engine.name);
@@ -76,7 +71,7 @@ impl Summary<'_> {
         let simulation = self.simulation;
         let (tokens, _) = simulation.throughput().filter(|(_, unit)| *unit == "tokens")?;
         let pipeline = &self.step.prepared.pipeline;
-        let devices = (pipeline.mesh.devices() * pipeline.stages.len()) as f64;
+        let devices = pipeline.devices() as f64;
         let (peak, limit) = (simulation.memory().peak_bytes as f64, simulation.memory_limit() as f64);
         let teraflops = self.step.flops.flops / simulation.timeline.step_seconds / devices / 1e12;
         Some(format!(
@@ -181,4 +176,20 @@ fn picture(part: f64, whole: f64, width: usize) -> String {
 /// A number a second: whole where it is large.
 pub fn rate(number: f64) -> String {
     if number >= 99.95 { count(number.round() as usize) } else { format!("{number:.1}") }
+}
+
+/// Such as `4 stages of 2 devices each (data=2)`, or `3 stages of 8, 4, 4 devices (node=2,device=4; device=4; device=4)`.
+pub fn stages_on_devices(pipeline: &Pipeline) -> String {
+    let stages = counted(pipeline.meshes.len(), "stage");
+    let all = |text: &dyn Fn(&Mesh) -> String| -> Vec<String> { pipeline.meshes.iter().map(text).collect() };
+    if pipeline.meshes.iter().all(|mesh| mesh == &pipeline.mesh) {
+        return format!("{stages} of {} each ({})", counted(pipeline.mesh.devices(), "device"), pipeline.mesh);
+    }
+    let counts = all(&|mesh| count(mesh.devices())).join(", ");
+    let devices = |mesh: &Mesh| {
+        let axes = mesh.axes.iter().filter(|axis| !axis.temporal && axis.size > 1);
+        let axes: Vec<String> = axes.map(|axis| format!("{}={}", axis.name, axis.size)).collect();
+        if axes.is_empty() { "one device".to_owned() } else { axes.join(",") }
+    };
+    format!("{stages} of {counts} devices ({})", all(&devices).join("; "))
 }

@@ -14,6 +14,7 @@ pub(super) struct Problem<'p> {
     pub(super) devices: usize,
     /// How many devices a stage may have.
     pub(super) shapes: &'p [usize],
+    pub(super) least_stages: usize,
     pub(super) most_stages: usize,
     /// What a stage takes, or none where it cannot be.
     pub(super) cost: &'p dyn Fn(&Stage) -> Option<Cost>,
@@ -144,7 +145,7 @@ impl Table<'_> {
 
     /// The stages through which a microbatch passes fastest where none is busy for longer, and what the last layers add.
     fn under(&mut self, limit: f64) -> Option<(Division, Rests)> {
-        let &Problem { layers, devices, shapes, most_stages, .. } = self.problem;
+        let &Problem { layers, devices, shapes, least_stages, most_stages, .. } = self.problem;
         let mut nothing = vec![Vec::new(); devices + 1];
         nothing[0] = vec![f64::INFINITY; layers + 1];
         nothing[0][layers] = 0.0;
@@ -170,7 +171,7 @@ impl Table<'_> {
             rests.0.push(next);
         }
         let whole = |count: &usize| rests.of(*count, devices, 0);
-        let count = (1..rests.0.len()).min_by(|left, right| whole(left).total_cmp(&whole(right)))?;
+        let count = (least_stages.max(1)..rests.0.len()).min_by(|left, right| whole(left).total_cmp(&whole(right)))?;
         let division = self.follow(&rests, count, limit)?;
         Some((division, rests))
     }
@@ -207,8 +208,9 @@ impl Table<'_> {
 
     /// The division that takes least, where it takes less than so many seconds.
     fn better(&mut self, rests: &Rests, most_seconds: f64) -> Option<Division> {
-        let &Problem { layers, devices, shapes, .. } = self.problem;
-        let least_passing = (1..rests.0.len()).map(|count| rests.of(count, devices, 0)).fold(f64::INFINITY, f64::min);
+        let &Problem { layers, devices, shapes, least_stages, .. } = self.problem;
+        let least_passing =
+            (least_stages.max(1)..rests.0.len()).map(|count| rests.of(count, devices, 0)).fold(f64::INFINITY, f64::min);
         let begun = Way { busy_seconds: 0.0, passing_seconds: 0.0, link: None };
         let mut links: Vec<Link> = Vec::new();
         let mut best = Way { busy_seconds: most_seconds, ..begun };
@@ -216,7 +218,9 @@ impl Table<'_> {
         let mut ways: Vec<Vec<Vec<Way>>> = vec![Vec::new(); devices + 1];
         for behind in (0..rests.0.len() - 1).rev() {
             let mut next: Vec<Vec<Vec<Way>>> = vec![Vec::new(); devices + 1];
-            ways[devices] = vec![vec![begun]];
+            if behind + 1 >= least_stages {
+                ways[devices] = vec![vec![begun]];
+            }
             for left in (1..=devices).filter(|&left| !ways[left].is_empty()) {
                 for &shape in shapes.iter().filter(|&&shape| shape <= left) {
                     let own = devices - left..devices - left + shape;
@@ -307,6 +311,7 @@ mod tests {
         speeds: Vec<f64>,
         microbatches: f64,
         limit_bytes: u64,
+        least_stages: usize,
     }
 
     impl Case {
@@ -335,6 +340,7 @@ mod tests {
                 layers: self.work.len(),
                 devices: self.speeds.len(),
                 shapes: &[1, 2, 3, 4, 8],
+                least_stages: self.least_stages,
                 most_stages: 8,
                 cost: &|stage| self.cost(stage),
                 least: &|devices, layers| self.least(devices, layers),
@@ -347,6 +353,9 @@ mod tests {
             let (layers, devices) = (self.work.len(), self.speeds.len());
             if layer == layers && device == devices {
                 let count = stages.len();
+                if count < self.least_stages {
+                    return None;
+                }
                 let behind = |(number, stage): (usize, &Stage)| Stage { behind: count - 1 - number, ..stage.clone() };
                 let costs: Option<Vec<Cost>> =
                     stages.iter().enumerate().map(behind).map(|stage| self.cost(&stage)).collect();
@@ -385,6 +394,7 @@ mod tests {
                 speeds: (0..devices).map(|device| if device < fast && case % 3 == 0 { 2.0 } else { 1.0 }).collect(),
                 microbatches: [1.0, 2.0, 4.0, 32.0][case % 4],
                 limit_bytes: [10, 25, 1000][case % 3],
+                least_stages: 1 + case % 5 % 3,
             };
             let (best, brute) = (case.divide(), case.brute(0, 0, &mut Vec::new()));
             match (best, brute) {

@@ -14,7 +14,7 @@ use crate::program::{Id, Phase, ValueId};
 pub(super) struct Menu<'g> {
     pub(super) sketch: Arc<Sketch<'g>>,
     /// The fastest first.
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<Arc<Way>>,
     pressure: Pressure,
 }
 
@@ -29,6 +29,8 @@ pub(super) struct Way {
     transient_bytes: Vec<Vec<u64>>,
     /// Of every layer but the last, what a device has of what later layers read.
     crossing_bytes: Vec<u64>,
+    /// Into how many parts devices cut what is cut into microbatches.
+    pub(super) batch_parts: usize,
 }
 
 /// What one layer takes on a device.
@@ -89,9 +91,18 @@ impl<'g> Menu<'g> {
     }
 
     /// With ways between these.
-    pub(super) fn refined(mut self, layers: &Layers) -> Menu<'g> {
-        self.add(layers, &BETWEEN);
-        self
+    pub(super) fn refined(&self, layers: &Layers) -> Menu<'g> {
+        let mut menu = Menu { sketch: Arc::clone(&self.sketch), ways: self.ways.clone(), pressure: self.pressure };
+        menu.add(layers, &BETWEEN);
+        menu
+    }
+
+    /// Those ways alone in which devices cut microbatches into so many parts, if there are any. Microbatches are cut from
+    /// what devices have, so that they are the same on all stages only where these do alike.
+    pub(super) fn of_batch_parts(&self, batch_parts: usize) -> Option<Menu<'g>> {
+        let ways = self.ways.iter().filter(|way| way.batch_parts == batch_parts);
+        let ways: Vec<Arc<Way>> = ways.cloned().collect();
+        (!ways.is_empty()).then(|| Menu { sketch: Arc::clone(&self.sketch), ways, pressure: self.pressure })
     }
 
     fn add(&mut self, layers: &Layers, shares: &[f64]) {
@@ -105,11 +116,11 @@ impl<'g> Menu<'g> {
         let worths: Vec<Worth> = shares.iter().map(worth).collect();
         for (labelled, flow_seconds) in self.sketch.label_for(crate::plan::space::FIRST_EXPOSURE, &worths) {
             if !self.ways.iter().any(|way| way.labelled.labels == labelled.labels) {
-                self.ways.push(Way::new(&self.sketch, labelled, &flow_seconds, layers));
+                self.ways.push(Arc::new(Way::new(&self.sketch, labelled, &flow_seconds, layers)));
             }
         }
         let microbatches = self.sketch.frame.microbatches as f64;
-        let seconds = |way: &Way| {
+        let seconds = |way: &Arc<Way>| {
             let all = way.trip_seconds.len() - 1;
             microbatches * way.trip_seconds[all] + way.once_seconds[all]
         };
@@ -204,6 +215,7 @@ impl Way {
             kept_bytes: byte_sums(&|cost| cost.kept_bytes),
             transient_bytes: doubled(costs.iter().map(|cost| cost.transient_bytes).collect()),
             crossing_bytes: crossing_bytes(sketch, &labelled, layers),
+            batch_parts: batch_parts(sketch, &labelled, layers),
             labelled,
         }
     }
@@ -231,16 +243,28 @@ fn doubled(each: Vec<u64>) -> Vec<Vec<u64>> {
 /// What a device has of what crosses between layers.
 fn crossing_bytes(sketch: &Sketch<'_>, labelled: &Labelled, layers: &Layers) -> Vec<u64> {
     let parts = sketch.parts();
-    let bytes = |value: &ValueId| {
-        let origin = sketch.graph.origins[value.index()]?;
-        let choice = &sketch.choices[origin.class()][labelled.labels[origin.class()].choice];
-        let place = match origin {
-            Origin::Made { op, result, .. } => choice.ops[op].lies[result],
-            Origin::Stored { .. } | Origin::Read { .. } => origin.place(choice),
-        };
-        Some(parts.bytes(*value, place))
-    };
+    let bytes = |value: &ValueId| Some(parts.bytes(*value, place(sketch, labelled, *value)?));
     layers.crossing.iter().map(|values| values.iter().filter_map(bytes).sum()).collect()
+}
+
+/// Into how many parts devices cut the batch of what crosses between layers, at most.
+fn batch_parts(sketch: &Sketch<'_>, labelled: &Labelled, layers: &Layers) -> usize {
+    let parts = |value: &ValueId| {
+        let axes = sketch.time.batch_axes(&sketch.axes, *value, place(sketch, labelled, *value)?);
+        let sizes = sketch.axes.sizes.iter().enumerate().filter(|(axis, _)| axes >> axis & 1 == 1);
+        Some(sizes.map(|(_, &size)| size).product())
+    };
+    layers.crossing.iter().flatten().filter_map(parts).max().unwrap_or(1)
+}
+
+/// How a value lies that is not an argument alone.
+fn place(sketch: &Sketch<'_>, labelled: &Labelled, value: ValueId) -> Option<Place> {
+    let origin = sketch.graph.origins[value.index()]?;
+    let choice = &sketch.choices[origin.class()][labelled.labels[origin.class()].choice];
+    Some(match origin {
+        Origin::Made { op, result, .. } => choice.ops[op].lies[result],
+        Origin::Stored { .. } | Origin::Read { .. } => origin.place(choice),
+    })
 }
 
 /// Counts what labels come to, layer by layer.

@@ -6,6 +6,7 @@ mod order;
 mod place;
 mod realize;
 mod search;
+mod union;
 
 use self::place::kinds;
 use self::search::{Searching, Staged};

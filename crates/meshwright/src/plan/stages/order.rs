@@ -20,14 +20,15 @@ impl Order {
         is_even && stages > 1 && microbatches > 1 && stages * self.chunks <= layers
     }
 
-    /// How many microbatches each chunk of a stage has between their forward and their backward pass, about.
-    pub(super) fn in_flight(self, stages: usize, stage: usize, microbatches: usize) -> usize {
+    /// How many microbatches each chunk of a stage has between their forward and their backward pass, about. So many of the
+    /// stages follow it.
+    pub(super) fn in_flight(self, stages: usize, behind: usize, microbatches: usize) -> usize {
         match self.schedule {
             Schedule::Gpipe => microbatches,
-            Schedule::OneForwardOneBackward => microbatches.min(stages - stage),
+            Schedule::OneForwardOneBackward => microbatches.min(behind + 1),
             Schedule::ZeroBubble => microbatches.min(stages),
             Schedule::Interleaved => {
-                let passes = (stages - 1 - stage) * 2 + (self.chunks - 1) * stages + 1;
+                let passes = behind * 2 + (self.chunks - 1) * stages + 1;
                 microbatches.min(passes.div_ceil(self.chunks))
             }
         }

@@ -27,6 +27,24 @@ pub(super) fn kinds(cluster: &Cluster) -> Vec<Kind<'_>> {
     kinds
 }
 
+impl Kind<'_> {
+    /// Whether a stage may have these devices: some of a node, or whole nodes.
+    pub(super) fn may_give(&self, devices: &Range<usize>) -> bool {
+        let is_own = self.devices.start <= devices.start && devices.end <= self.devices.end;
+        let first = devices.start.wrapping_sub(self.devices.start) % self.per_node;
+        let is_whole = first == 0 && devices.len().is_multiple_of(self.per_node);
+        is_own && (is_whole || first + devices.len() <= self.per_node)
+    }
+
+    /// The meshes that some of the stages may have: powers of two, and what divides a node or all of them.
+    pub(super) fn meshes(&self) -> Vec<Mesh> {
+        let sizes = |most: usize| (1..=most).filter(move |size| size.is_power_of_two() || most.is_multiple_of(*size));
+        let parts = sizes(self.per_node).map(|devices| (1, devices));
+        let nodes = sizes(self.node_count).filter(|&nodes| nodes > 1).map(|nodes| (nodes, self.per_node));
+        parts.chain(nodes).filter_map(|(nodes, devices)| frames_of(nodes, devices).ok()).flatten().collect()
+    }
+}
+
 /// The meshes that all stages may have: parts of a node, and whole nodes, of which there are as many as it takes for at
 /// least two stages. No stage has devices of two kinds, or of two nodes that are not whole.
 pub(super) fn stage_meshes(kinds: &[Kind<'_>]) -> Vec<Mesh> {

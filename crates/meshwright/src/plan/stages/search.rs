@@ -38,6 +38,12 @@ const MOST_WORSE_MESH: f64 = 1.5;
 /// What could at best be slower than the best by this factor is only looked at roughly.
 const MOST_WORSE_REFINED: f64 = 1.05;
 
+/// Stages of different sizes are worth a look where that should take no more than this share of the time.
+const LITTLE_FASTER: f64 = 0.995;
+
+/// With sizes of which there could be more stages than this, all stages have as many devices.
+const MOST_UNEVEN: usize = 64;
+
 /// By no more than this share do two candidates differ that do the same.
 const SAME_SHARE: f64 = 1e-6;
 
@@ -50,15 +56,32 @@ pub(super) struct Searching<'s, 'g> {
     pub(super) layers: &'s Layers,
 }
 
-/// A mesh for all stages, a number of microbatches and an order of work, with the best division.
+/// What layers take on a mesh that stages may have.
+pub(super) struct Offer<'g> {
+    /// The kind of its devices.
+    kind: usize,
+    menu: Menu<'g>,
+}
+
+impl Offer<'_> {
+    fn mesh(&self) -> &Mesh {
+        &self.menu.sketch.frame.mesh
+    }
+}
+
+/// Meshes for stages, a number of microbatches and an order of work, with the best division.
 pub(super) struct Candidate<'g> {
-    mesh: Mesh,
+    /// Where all stages have as many devices there are so many, where not about.
     stages: usize,
+    /// What there have to be.
+    count: Option<usize>,
     microbatches: usize,
     order: Order,
-    /// Of every kind of device.
-    menus: Arc<Vec<Menu<'g>>>,
-    /// By how much more every stage should take than it does.
+    offers: Vec<Arc<Offer<'g>>>,
+    /// How many devices stages may have, the fewest first, and what all of these are multiples of.
+    sizes: Vec<usize>,
+    unit: usize,
+    /// By how much more every stage should take than it does, the last first.
     corrections: Vec<i64>,
     /// What steps took, as a share of what they should.
     bias: f64,
@@ -93,7 +116,7 @@ impl<'s, 'g> Searching<'s, 'g> {
     pub(super) fn candidates(&self, count: usize) -> Vec<Candidate<'g>> {
         let devices = self.request.cluster.devices();
         let meshes = stage_meshes(&self.kinds).into_iter().filter(|mesh| mesh.devices() * count == devices);
-        self.divided(meshes.collect())
+        self.with_uneven(self.divided(meshes.collect()), Some(count))
     }
 
     /// Candidates of one stage, and of all other numbers of stages.
@@ -102,7 +125,91 @@ impl<'s, 'g> Searching<'s, 'g> {
         if self.kinds.len() == 1 {
             meshes.extend(frames(self.request.cluster).unwrap_or_default());
         }
-        self.divided(meshes).into_iter().partition(|candidate| candidate.stages == 1)
+        let (one, several) = self.divided(meshes).into_iter().partition(|candidate| candidate.stages == 1);
+        (one, self.with_uneven(several, None))
+    }
+
+    /// Candidates, the best first, with those whose stages may have different numbers of devices, where that should be
+    /// faster than if all have as many. They cut the batch as is best for these, or in all ways where there are none.
+    fn with_uneven(&self, mut candidates: Vec<Candidate<'g>>, count: Option<usize>) -> Vec<Candidate<'g>> {
+        let best = candidates.first().map_or(f64::INFINITY, Candidate::seconds);
+        let stages = count.or_else(|| candidates.first().map(|best| best.stages)).unwrap_or(2);
+        let batches = candidates.first().map_or_else(|| self.batches(stages), |best| vec![self.batch_of(best)]);
+        let mut uneven = Vec::new();
+        for (microbatches, parts) in batches {
+            let wanted = self.uneven_meshes(&candidates, best * MOST_WORSE_MESH, parts);
+            let offers = in_parallel(wanted, |(kind, mesh, unbatched)| {
+                let is_known = |offer: &&Arc<Offer<'g>>| {
+                    let frame = &offer.menu.sketch.frame;
+                    offer.kind == kind && frame.microbatches == microbatches && frame.mesh == mesh
+                };
+                let mut known =
+                    candidates.iter().flat_map(|candidate| &candidate.offers).filter(|_| unbatched.is_empty());
+                let known = known.find(is_known).map(|offer| offer.menu.of_batch_parts(parts));
+                let menu = known.unwrap_or_else(|| {
+                    let offer = self.offer(kind, &mesh, microbatches, unbatched)?;
+                    offer.menu.of_batch_parts(parts)
+                });
+                menu.map(|menu| Arc::new(Offer { kind, menu }))
+            });
+            uneven.push(self.ordered(offers.into_iter().flatten().collect(), count, stages, microbatches, FIRST));
+        }
+        for mut candidate in uneven {
+            if let Some(division) = candidate.division.as_ref().filter(|_| candidate.seconds() < best * LITTLE_FASTER) {
+                candidate.stages = division.stages.len();
+                candidates.push(candidate);
+            }
+        }
+        sort(&mut candidates);
+        candidates
+    }
+
+    /// How many microbatches a candidate has, and into how many parts devices cut them.
+    fn batch_of(&self, candidate: &Candidate<'g>) -> (usize, usize) {
+        let first = candidate.division.as_ref().and_then(|division| division.stages.first());
+        let found = first.and_then(|chunk| self.chunk(candidate, chunk));
+        let parts = found.map_or(1, |(cost, offer)| offer.menu.ways[cost.ways[0]].batch_parts);
+        (candidate.microbatches, parts)
+    }
+
+    /// Numbers of microbatches and of their parts that could be tried where nothing is known.
+    fn batches(&self, stages: usize) -> Vec<(usize, usize)> {
+        let counts = self.counts(stages);
+        let first = self.first_count(self.request.cluster.devices().div_ceil(stages), &counts);
+        let per_node = self.kinds.iter().map(|kind| kind.per_node).min().unwrap_or(1);
+        let parts = (0..=per_node.ilog2()).map(|power| 1 << power);
+        let near = counts[first.saturating_sub(1)..counts.len().min(first + 2)].iter();
+        near.flat_map(|&count| parts.clone().map(move |parts| (count, parts))).collect()
+    }
+
+    /// Meshes of every kind that some stages may have while others have others, with the axes that leave the batch whole,
+    /// so that it is cut into so many parts. Those are left out with which all stages should take longer than so many
+    /// seconds, and those that are so small that there are too many.
+    fn uneven_meshes(
+        &self,
+        candidates: &[Candidate<'g>],
+        most_seconds: f64,
+        parts: usize,
+    ) -> Vec<(usize, Mesh, Vec<usize>)> {
+        let is_slow = |mesh: &Mesh| {
+            let mut known =
+                candidates.iter().filter(|candidate| candidate.offers.iter().all(|offer| offer.mesh() == mesh));
+            known.next().is_some_and(|first| first.seconds() > most_seconds)
+        };
+        let least = self.request.cluster.devices().div_ceil(MOST_UNEVEN);
+        let mut found = Vec::new();
+        for (kind, own) in self.kinds.iter().enumerate() {
+            for mesh in own.meshes().into_iter().filter(|mesh| mesh.devices() >= least && !is_slow(mesh)) {
+                for set in 0..1_usize << mesh.axes.len() {
+                    let (unbatched, batched): (Vec<usize>, Vec<usize>) =
+                        (0..mesh.axes.len()).partition(|axis| set >> axis & 1 == 1);
+                    if batched.iter().map(|&axis| mesh.axes[axis].size).product::<usize>() == parts {
+                        found.push((kind, mesh.clone(), unbatched));
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Meshes with numbers of microbatches, divided as well as can be known, the best first. On every mesh one number is
@@ -113,7 +220,7 @@ impl<'s, 'g> Searching<'s, 'g> {
         let meshes: Vec<Mesh> = meshes.into_iter().filter(fits).collect();
         let first = in_parallel(meshes, |mesh| {
             let counts = self.counts(devices / mesh.devices());
-            let start = self.first_count(&mesh, &counts);
+            let start = self.first_count(mesh.devices(), &counts);
             let candidate = self.candidate(&mesh, counts[start]);
             (mesh, counts, start, candidate)
         });
@@ -156,10 +263,10 @@ impl<'s, 'g> Searching<'s, 'g> {
             if !is_bound || self.least_seconds(&candidate) > best * MOST_WORSE_REFINED {
                 return candidate;
             }
-            let Candidate { mesh, microbatches, order, menus, .. } = candidate;
-            let menus = Arc::into_inner(menus).unwrap_or_default();
-            let refined = menus.into_iter().map(|menu| menu.refined(self.layers)).collect();
-            self.ordered(&mesh, microbatches, order, Arc::new(refined))
+            let Candidate { stages, count, microbatches, order, offers, .. } = candidate;
+            let refined =
+                |offer: &Arc<Offer<'g>>| Arc::new(Offer { kind: offer.kind, menu: offer.menu.refined(self.layers) });
+            self.ordered(offers.iter().map(refined).collect(), count, stages, microbatches, order)
         });
         sort(&mut all);
         all
@@ -168,7 +275,7 @@ impl<'s, 'g> Searching<'s, 'g> {
     /// Whether some stage would be faster with more memory.
     fn is_bound(&self, candidate: &Candidate<'g>, division: &Division) -> bool {
         let mut costs = division.stages.iter().map(|chunk| self.chunk(candidate, chunk));
-        costs.any(|cost| cost.is_none_or(|cost| cost.ways != [0, 0]))
+        costs.any(|cost| cost.is_none_or(|(cost, _)| cost.ways != [0, 0]))
     }
 
     /// What a candidate takes at least, whatever the memory.
@@ -176,7 +283,9 @@ impl<'s, 'g> Searching<'s, 'g> {
         let Candidate { stages, microbatches, .. } = *candidate;
         let all = 0..self.layers.count();
         let trips = microbatches as f64 + candidate.order.waiting_share() * (stages - 1) as f64;
-        let least = candidate.menus.iter().map(|menu| menu.least(all.clone(), trips) / stages as f64);
+        let devices = self.request.cluster.devices() as f64;
+        let share = |offer: &Offer<'g>| offer.mesh().devices() as f64 / devices;
+        let least = candidate.offers.iter().map(|offer| offer.menu.least(all.clone(), trips) * share(offer));
         least.fold(f64::INFINITY, f64::min)
     }
 
@@ -199,38 +308,55 @@ impl<'s, 'g> Searching<'s, 'g> {
         if counts.is_empty() { vec![batch] } else { counts }
     }
 
-    /// The number of microbatches that have about as many samples as there are devices, or the nearest.
-    fn first_count(&self, mesh: &Mesh, counts: &[usize]) -> usize {
+    /// The number of microbatches that have about as many samples as a stage has devices, or the nearest.
+    fn first_count(&self, devices: usize, counts: &[usize]) -> usize {
         let batch = batch(self.request.program, &self.grounds[0].arguments);
-        let wanted = batch as f64 / mesh.devices() as f64;
+        let wanted = batch as f64 / devices as f64;
         let far = |&place: &usize| (counts[place] as f64 / wanted).ln().abs();
         (0..counts.len()).min_by(|left, right| far(left).total_cmp(&far(right))).unwrap_or(0)
     }
 
+    /// Where all stages have a mesh.
     fn candidate(&self, mesh: &Mesh, microbatches: usize) -> Option<Candidate<'g>> {
         let stages = self.request.cluster.devices() / mesh.devices();
-        let menu = |(kind, ground): (usize, &&'g Ground<'g>)| {
-            let time = Time::new(&ground.base, microbatches).ok()?;
-            let frame =
-                Frame { mesh: mesh.clone(), microbatches, is_eager: false, runs: 1, is_sliced: false, is_held: false };
-            let sketch = Arc::new(Sketch::in_time(ground, frame, time).ok()?);
-            let in_flight = (stages.min(microbatches) as f64 / 2.0).max(1.0);
-            let limit_bytes = stages as f64 * self.own_bytes(self.limit_bytes(kind)) as f64;
-            Some(Menu::new(sketch, self.layers, Pressure { in_flight, limit_bytes }))
-        };
-        let menus = self.grounds.iter().enumerate().map(menu).collect::<Option<Vec<_>>>()?;
-        Some(self.ordered(mesh, microbatches, FIRST, Arc::new(menus)))
+        let offer = |kind: usize| self.offer(kind, mesh, microbatches, Vec::new()).map(Arc::new);
+        let offers = (0..self.kinds.len()).map(offer).collect::<Option<Vec<_>>>()?;
+        Some(self.ordered(offers, Some(stages), stages, microbatches, FIRST))
     }
 
-    fn ordered(&self, mesh: &Mesh, microbatches: usize, order: Order, menus: Arc<Vec<Menu<'g>>>) -> Candidate<'g> {
-        let stages = self.request.cluster.devices() / mesh.devices();
+    /// What layers take on a mesh of devices of a kind, some axes of which leave the batch whole.
+    fn offer(&self, kind: usize, mesh: &Mesh, microbatches: usize, unbatched: Vec<usize>) -> Option<Offer<'g>> {
+        let ground = self.grounds[kind];
+        let stages = self.request.cluster.devices().div_ceil(mesh.devices());
+        let time = Time::new(&ground.base, microbatches).ok()?;
+        let frame = Frame { unbatched, ..Frame::new(mesh.clone(), microbatches) };
+        let sketch = Arc::new(Sketch::in_time(ground, frame, time).ok()?);
+        let in_flight = (stages.min(microbatches) as f64 / 2.0).max(1.0);
+        let limit_bytes = stages as f64 * self.own_bytes(self.limit_bytes(kind)) as f64;
+        Some(Offer { kind, menu: Menu::new(sketch, self.layers, Pressure { in_flight, limit_bytes }) })
+    }
+
+    fn ordered(
+        &self,
+        offers: Vec<Arc<Offer<'g>>>,
+        count: Option<usize>,
+        stages: usize,
+        microbatches: usize,
+        order: Order,
+    ) -> Candidate<'g> {
+        let mut sizes: Vec<usize> = offers.iter().map(|offer| offer.mesh().devices()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let unit = sizes.iter().copied().reduce(common_divisor).unwrap_or(1);
         let mut candidate = Candidate {
-            mesh: mesh.clone(),
+            sizes,
+            unit,
             stages,
+            count,
             microbatches,
             order,
-            menus,
-            corrections: vec![0; stages],
+            offers,
+            corrections: Vec::new(),
             bias: 1.0,
             division: None,
             realized: Vec::new(),
@@ -288,12 +414,14 @@ impl<'s, 'g> Searching<'s, 'g> {
         let seconds = |candidate: &Candidate<'g>| self.found_seconds(candidate);
         let best = candidates.iter().min_by(|left, right| seconds(left).total_cmp(&seconds(right)));
         let Some(best) = best else { return Vec::new() };
-        let Candidate { mesh, stages, microbatches, menus, bias, .. } = best;
-        let possible =
-            OTHERS.into_iter().filter(|order| order.is_possible(*stages, *microbatches, self.layers.count()));
-        let ordered = possible.map(|order| {
-            let candidate = self.ordered(mesh, *microbatches, order, Arc::clone(menus));
-            Candidate { bias: *bias, corrections: best.corrections.clone(), ..candidate }
+        let Candidate { stages, count, microbatches, ref offers, bias, .. } = *best;
+        let is_possible = |order: &Order| {
+            let has_chunks = order.chunks > 1;
+            order.is_possible(stages, microbatches, self.layers.count()) && !(has_chunks && best.sizes.len() > 1)
+        };
+        let ordered = OTHERS.into_iter().filter(is_possible).map(|order| {
+            let candidate = self.ordered(offers.clone(), count, stages, microbatches, order);
+            Candidate { bias, corrections: best.corrections.clone(), ..candidate }
         });
         ordered.filter(|candidate| candidate.division.is_some()).collect()
     }
@@ -313,45 +441,64 @@ impl<'s, 'g> Searching<'s, 'g> {
         self.kinds.iter().position(|kind| kind.devices.contains(&device)).unwrap_or(0)
     }
 
-    /// What a chunk of a candidate takes, and how its layers do.
-    fn chunk(&self, candidate: &Candidate<'g>, chunk: &Stage) -> Option<StageCost> {
+    /// What a chunk of a candidate takes, and how its layers do, on the mesh on which they do best.
+    fn chunk<'c>(&self, candidate: &'c Candidate<'g>, chunk: &Stage) -> Option<(StageCost, &'c Offer<'g>)> {
         let Candidate { stages, microbatches, order, .. } = *candidate;
-        let stage = candidate.stage_of(chunk);
-        let kind = self.kind_of(stage * candidate.mesh.devices());
-        let limit_bytes = self.own_bytes(self.limit_bytes(kind)).saturating_add_signed(candidate.corrections[stage]);
-        let in_flight = order.in_flight(stages, stage, microbatches);
+        let devices = self.devices(candidate, chunk);
+        let kind = self.kind_of(devices.start);
+        if !self.kinds[kind].may_give(&devices) {
+            return None;
+        }
+        let behind = candidate.behind(chunk);
+        let correction = candidate.corrections.get(behind).copied().unwrap_or(0);
+        let limit_bytes = self.own_bytes(self.limit_bytes(kind)).saturating_add_signed(correction);
+        let in_flight = order.in_flight(stages, behind, microbatches);
         let hold = Hold { microbatches, in_flight, limit_bytes: limit_bytes / order.chunks as u64 };
-        candidate.menus[kind].stage(chunk.layers.clone(), hold)
+        let own = |offer: &&Arc<Offer<'g>>| offer.kind == kind && offer.mesh().devices() == devices.len();
+        let costs = candidate.offers.iter().filter(own).filter_map(|offer| {
+            let cost = offer.menu.stage(chunk.layers.clone(), hold)?;
+            Some((cost, &**offer))
+        });
+        let seconds = |cost: &StageCost| microbatches as f64 * cost.trip_seconds + cost.once_seconds;
+        costs.min_by(|left, right| seconds(&left.0).total_cmp(&seconds(&right.0)))
+    }
+
+    /// The devices of a chunk. Chunks are divided among so many times the devices as a stage has chunks.
+    fn devices(&self, candidate: &Candidate<'g>, chunk: &Stage) -> Range<usize> {
+        let start = chunk.devices.start * candidate.unit % self.request.cluster.devices();
+        start..start + chunk.devices.len() * candidate.unit
     }
 
     /// Chunks are divided like stages of which there are more.
     fn divide(&self, candidate: &Candidate<'g>) -> Option<Division> {
-        let Candidate { stages, microbatches, order, .. } = *candidate;
-        let shape = candidate.mesh.devices();
+        let Candidate { microbatches, order, count, unit, .. } = *candidate;
         let share = order.waiting_share();
         let others = microbatches as f64 - share;
         let chunks = order.chunks as f64;
         let cost = |chunk: &Stage| {
-            let cost = self.chunk(candidate, chunk)?;
-            let kind = self.kind_of(candidate.stage_of(chunk) * shape);
-            let bytes = candidate.menus[kind].sent_bytes(&cost, &chunk.layers);
-            let sending = 2.0 * self.send_seconds(kind, shape, bytes);
+            let (cost, offer) = self.chunk(candidate, chunk)?;
+            let bytes = offer.menu.sent_bytes(&cost, &chunk.layers);
+            let sending = 2.0 * self.send_seconds(offer.kind, offer.mesh().devices(), bytes);
             Some(Cost {
                 busy_seconds: chunks * (others * cost.trip_seconds + cost.once_seconds),
                 passing_seconds: share * cost.trip_seconds + sending,
             })
         };
-        let least = |_: usize, layers: Range<usize>| {
-            let least = candidate.menus.iter().map(|menu| chunks * menu.least(layers.clone(), others));
+        let least = |size: usize, layers: Range<usize>| {
+            let own = candidate.offers.iter().filter(|offer| offer.mesh().devices() == size * unit);
+            let least = own.map(|offer| chunks * offer.menu.least(layers.clone(), others));
             least.fold(f64::INFINITY, f64::min)
         };
-        let chunk_count = stages * order.chunks;
+        // Devices are counted in as many as all stages have multiples of.
+        let shapes: Vec<usize> = candidate.sizes.iter().map(|size| size / unit).collect();
+        let devices = order.chunks * self.request.cluster.devices() / unit;
+        let count = count.map(|count| count * order.chunks);
         divide(&Problem {
             layers: self.layers.count(),
-            // All have as many, which count as one.
-            devices: chunk_count,
-            shapes: &[1],
-            most_stages: chunk_count,
+            devices,
+            shapes: &shapes,
+            least_stages: count.unwrap_or(2),
+            most_stages: count.unwrap_or(devices),
             cost: &cost,
             least: &least,
         })
@@ -366,8 +513,8 @@ impl<'s, 'g> Searching<'s, 'g> {
 
     fn chosen<'m>(&self, candidate: &'m Candidate<'g>, division: &Division) -> Option<Chosen<'m, 'g>> {
         let chunk = |chunk: &Stage| {
-            let kind = self.kind_of(candidate.stage_of(chunk) * candidate.mesh.devices());
-            Some((chunk.clone(), self.chunk(candidate, chunk)?, &candidate.menus[kind]))
+            let (cost, offer) = self.chunk(candidate, chunk)?;
+            Some((chunk.clone(), cost, &offer.menu))
         };
         Some(Chosen { chunks: division.stages.iter().map(chunk).collect::<Option<_>>()?, order: candidate.order })
     }
@@ -383,12 +530,12 @@ impl<'s, 'g> Searching<'s, 'g> {
         let realized = recipe.and_then(|recipe| realize(recipe, &ground.base, runner, ground.costs.price).ok());
         let Some(realized) = realized else { return Candidate { is_stuck: true, ..candidate } };
         let is_bound = chosen.chunks.iter().any(|(_, cost, _)| cost.ways != [0, 0]);
-        let mut corrections = vec![0; candidate.stages];
+        let mut corrections = vec![0; realized.timeline.stages.len()];
         for (chunk, cost, _) in &chosen.chunks {
-            corrections[candidate.stage_of(chunk)] += cost.peak_bytes as i64;
+            corrections[candidate.behind(chunk)] += cost.peak_bytes as i64;
         }
         let fits = self.fits(&realized);
-        for (correction, stage) in corrections.iter_mut().zip(&realized.timeline.stages) {
+        for (correction, stage) in corrections.iter_mut().zip(realized.timeline.stages.iter().rev()) {
             let own = self.own_bytes(stage.memory.peak_bytes as u64) as i64;
             // What does not fit is given a little less than it should need.
             *correction -= if fits { own } else { own + own / 64 };
@@ -405,9 +552,9 @@ impl<'s, 'g> Searching<'s, 'g> {
     }
 
     fn fits(&self, realized: &Realized) -> bool {
-        let devices = realized.recipe.mesh.devices();
         let fits = |(number, stage): (usize, &crate::simulate::StageTimeline)| {
-            stage.memory.peak_bytes as u64 <= self.limit_bytes(self.kind_of(number * devices))
+            let first = realized.pipeline.devices_of(number).start;
+            stage.memory.peak_bytes as u64 <= self.limit_bytes(self.kind_of(first))
         };
         realized.timeline.stages.iter().enumerate().all(fits)
     }
@@ -415,8 +562,8 @@ impl<'s, 'g> Searching<'s, 'g> {
     /// The fastest of what fits, as a plan.
     fn choose(&self, candidates: &[Candidate<'g>]) -> Option<Plan> {
         let devices = self.request.cluster.devices() as f64;
-        let products = candidates.iter().flat_map(|candidate| &*candidate.menus);
-        let products = products.map(|menu| menu.sketch.least_seconds() * menu.sketch.frame.mesh.devices() as f64);
+        let products = candidates.iter().flat_map(|candidate| &candidate.offers);
+        let products = products.map(|offer| offer.menu.sketch.least_seconds() * offer.mesh().devices() as f64);
         let lower_bound_seconds = products.fold(f64::INFINITY, f64::min) / devices;
         let mut fitting: Vec<(Considered, &Candidate<'g>, &(Division, Realized))> = Vec::new();
         for candidate in candidates {
@@ -450,10 +597,14 @@ impl<'s, 'g> Searching<'s, 'g> {
 }
 
 impl Candidate<'_> {
-    /// The stage that a chunk is on.
-    fn stage_of(&self, chunk: &Stage) -> usize {
-        (self.stages * self.order.chunks - 1 - chunk.behind) % self.stages
+    /// How many stages follow that of a chunk.
+    fn behind(&self, chunk: &Stage) -> usize {
+        if self.order.chunks == 1 { chunk.behind } else { chunk.behind % self.stages }
     }
+}
+
+fn common_divisor(left: usize, right: usize) -> usize {
+    if right == 0 { left } else { common_divisor(right, left % right) }
 }
 
 /// The best first, without those that do the same as one before: a finer mesh often leads to nothing that a coarser one
@@ -481,7 +632,7 @@ fn considered(candidate: &Candidate<'_>, realized: &Realized) -> Considered {
     let peaks = realized.timeline.stages.iter().map(|stage| stage.memory.peak_bytes as u64);
     Considered {
         mesh: realized.pipeline.mesh.clone(),
-        stages: candidate.stages,
+        stages: realized.pipeline.stages.len(),
         microbatches: candidate.microbatches,
         step_seconds: realized.timeline.step_seconds,
         peak_bytes: peaks.max().unwrap_or(0),
