@@ -15,6 +15,7 @@ CHECKS = [
     "two stages",
     "four stages",
     "stages over processes",
+    "stages of different sizes",
     "checkpoints",
     "init",
     "disagreement",

@@ -38,6 +38,8 @@ LONG = [
 ]
 # The model, and how many stages are planned for it.
 PLANNED = [(name, stages) for name in ("gpt", "moe", "wide_resnet") for stages in (2, 4)]
+# Three stages of eight devices have different numbers of them.
+PLANNED += [("gpt", 3), ("mlp", 3)]
 PLANNED += [(name, stages) for name in ("llama", "mlp") for stages in (2, 4)] if os.environ.get("LONG") else []
 ALL = ROWS + (LONG if os.environ.get("LONG") else [])
 
@@ -94,6 +96,8 @@ def test_planned_stages_compute_the_same(name, stages):
     step = mw.jax.parallelize(case.step, compiler_options=QUICK, stages=stages, **case.options)
     compare(name, *run(step, case))
     assert step.plan.stage_count == stages
+    sizes = [np.prod([size for _, size in mesh], dtype=int) for mesh in step.plan.meshes]
+    assert sum(sizes) == 8 and (len(set(sizes)) > 1 or stages != 3)
     # The plan alone leads to the same stages.
     again = mw.jax.parallelize(case.step, compiler_options=QUICK, plan=step.plan, **case.options)
     again.prepare(*jax.eval_shape(lambda: (case.state, case.batch(0))))

@@ -23,6 +23,7 @@ CASES = {
     "two stages": ("mlp", dict(tactics=[mw.stages(2), DATA], microbatches=4), False),
     "four stages": ("gpt", dict(tactics=[mw.stages(4), DATA], microbatches=4), False),
     "stages over processes": ("mlp", dict(tactics=[mw.stages(2), DATA], microbatches=2), True),
+    "stages of different sizes": ("gpt", dict(stages=3), False),
 }
 
 

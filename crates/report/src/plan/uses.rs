@@ -1,5 +1,7 @@
 //! What the axes of a plan are used for.
 
+use meshwright::shard::Mesh;
+
 use super::file::{ArgumentPart, PlanFile};
 use crate::table::{count, counted, duration, share};
 
@@ -30,7 +32,13 @@ pub fn in_words(file: &PlanFile) -> Vec<String> {
     if let Some(stages) = &file.stages {
         let chunks = if stages.chunks > 1 { format!(" of {} chunks each", stages.chunks) } else { String::new() };
         let count = counted(stages.count, "stage");
-        words.insert(0, format!("The model is cut into {count}{chunks}, in the order `{}`.", stages.schedule));
+        let devices = |text: &String| Mesh::parse(text).map_or(0, |mesh| mesh.devices()).to_string();
+        let sizes = match stages.meshes.iter().map(devices).collect::<Vec<_>>() {
+            sizes if sizes.is_empty() => String::new(),
+            sizes => format!(" with {} devices", sizes.join(", ")),
+        };
+        let order = &stages.schedule;
+        words.insert(0, format!("The model is cut into {count}{chunks}{sizes}, in the order `{order}`."));
     }
     let held = file.arguments.iter().filter(|argument| argument.on_host).count();
     if held > 0 {
