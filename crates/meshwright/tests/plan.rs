@@ -9,6 +9,7 @@ use meshwright::models::{Family, PRESETS, Preset};
 use meshwright::plan::{Plan, Refusal, Request, Told, check as recipe_check, plan};
 use meshwright::program::{AttentionForm, PrintOptions, Program, print};
 use meshwright::shard::Mesh;
+use meshwright::simulate::engine;
 use meshwright::tactics::{Auto, parse as parse_tactics};
 
 use small_steps::{model, small_engine};
@@ -117,6 +118,25 @@ fn plans_leave_state_on_the_host() {
     assert!(plans[1..].iter().any(|plan| !plan.recipe.held.is_empty()), "there is not");
 }
 
+#[test]
+fn plans_slice_microbatches_and_leave_state_on_the_host() {
+    let small = "layers=2 hidden=16 heads=2 kv_heads=2 ffn=32 vocab=2048 seq=32 batch=4";
+    let plans = plans("llama2-7b", small, "1xa100-80g", &[0.6, 0.45], Some(2));
+    let has_all =
+        |plan: &Plan| plan.microbatches == 2 && !plan.recipe.splits.is_empty() && !plan.recipe.held.is_empty();
+    assert!(plans.iter().any(has_all), "all at once");
+}
+
+/// Batches are cut in time once, so that slices of what is in microbatches lie along other dimensions.
+#[test]
+fn plans_slice_what_is_in_microbatches() {
+    let small = "layers=2 hidden=16 heads=2 kv_heads=2 ffn=32 vocab=2048 seq=32 batch=16";
+    for cluster in ["1xa100-80g", "2xa100-80g"] {
+        let plans = plans("llama2-7b", small, cluster, &[0.6, 0.5, 0.4], Some(2));
+        assert!(plans.iter().any(|plan| !plan.recipe.splits.is_empty()), "slices on {cluster}");
+    }
+}
+
 /// What makes a family small enough to be run.
 const SMALL: &[(&str, &str)] = &[
     ("layers", "2"),
@@ -185,6 +205,41 @@ fn plans_of_bert_compute_what_it_does() {
 fn plans_of_experts_compute_what_they_do() {
     let small = "layers=2 hidden=32 heads=4 experts=4 vocab=64 seq=16 batch=8 expert_group=32";
     check("moe-380m", small, "4xh100", &[0.7], None);
+    check("moe-380m", small, "2xh100", &[0.7], Some(2));
+}
+
+/// What tactics lead to is found without them too: everything between two products can be cut along the batch, also what
+/// says to which expert a token goes.
+#[test]
+fn experts_in_microbatches_are_cut_along_the_batch() {
+    let program = model("moe-1.3b", "layers=2 batch=256");
+    let cluster = parse("4xv100-16g").expect("a cluster");
+    let engine = engine("xla").expect("an engine");
+    let tactics = parse_tactics("tactic = [{ axis = 'data', preset = 'data' }]").expect("tactics");
+    let mesh = Mesh::parse("data=4").expect("a mesh");
+    let seconds = |told| {
+        let (limit_bytes, microbatches) = (cluster.memory_bytes() as u64, Some(16));
+        let (cluster, mesh) = (&cluster, Some(&mesh));
+        let request = Request { program: &program, cluster, engine, limit_bytes, microbatches, told, mesh };
+        plan(&request).expect("a plan").timeline.step_seconds
+    };
+    let all = Auto::default();
+    let told = Told::new(&tactics, &all).expect("a plan can be made");
+    let (free, told) = (seconds(None), seconds(Some(told)));
+    assert!(free <= told * 1.001, "{free} s, and {told} s with the batch cut by tactics");
+}
+
+/// Presets as large as they are, where memory is short. `cargo xtask bars gap` prints gaps of all presets.
+#[test]
+fn labels_are_close_to_their_bound() {
+    for (name, cluster) in [("gpt-1.3b", "8xv100-16g"), ("moe-1.3b", "4xv100-16g"), ("t48", "8x8xh100")] {
+        let (program, cluster) = (model(name, ""), parse(cluster).expect("a cluster"));
+        let (engine, limit_bytes) = (engine("xla").expect("an engine"), cluster.memory_bytes() as u64);
+        let (program, cluster) = (&program, &cluster);
+        let request = Request { program, cluster, engine, limit_bytes, microbatches: None, told: None, mesh: None };
+        let gap = plan(&request).unwrap_or_else(|refusal| panic!("{name}: {refusal:?}")).search_gap;
+        assert!(gap < 0.01, "{name} is {gap} from its bound");
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! the activation function or a normalization, is one bundle: there would be nothing to gain from cutting its ops
 //! differently, and a plan is made of far fewer decisions so.
 
+use rustc_hash::FxHashMap;
+
 use crate::program::{Anatomy, Id, Op, OpId, Phase, Program, ValueId};
 use crate::shard::Layout;
 
@@ -34,8 +36,11 @@ impl Bundles {
         }
         let whole = joining.finish();
         let levels = levels(layout.program, &layout.anatomy, &whole);
-        let key = |op: OpId| whole.of(op).map(|bundle| (bundle, levels[op.index()]));
-        collect(layout, key, |op| whole.of(op).is_some_and(|bundle| whole.list[bundle].is_heavy))
+        let level = |op: OpId| whole.of(op).map(|bundle| (bundle, levels[op.index()]));
+        let is_heavy = |op: OpId| whole.of(op).is_some_and(|bundle| whole.list[bundle].is_heavy);
+        let leveled = collect(layout, level, is_heavy);
+        let connected = connected(layout, &leveled);
+        collect(layout, |op| leveled.of(op).map(|_| connected.find(op.index())), is_heavy)
     }
 
     pub(super) fn of(&self, op: OpId) -> Option<usize> {
@@ -73,13 +78,59 @@ fn collect<K: Ord>(layout: &Layout<'_>, key: impl Fn(OpId) -> Option<K>, is_heav
     bundles
 }
 
+/// Sets that become one another's parts.
+struct Sets {
+    /// For every set the one that it has become part of, or itself.
+    parents: Vec<usize>,
+}
+
+impl Sets {
+    fn find(&self, mut set: usize) -> usize {
+        while self.parents[set] != set {
+            set = self.parents[set];
+        }
+        set
+    }
+
+    /// Makes a set part of another.
+    fn join(&mut self, part: usize, whole: usize) {
+        let (part, whole) = (self.find(part), self.find(whole));
+        self.parents[part] = whole;
+    }
+
+    fn start(&mut self) -> usize {
+        self.parents.push(self.parents.len());
+        self.parents.len() - 1
+    }
+}
+
+/// The ops of each bundle that have values in common, a set for every op, the first of which stands for all. Nothing
+/// carries a cut from an op to one that has nothing to do with it.
+fn connected(layout: &Layout<'_>, bundles: &Bundles) -> Sets {
+    let program = layout.program;
+    let mut sets = Sets { parents: (0..program.ops.len()).collect() };
+    // Of every value the op that had it last in each bundle.
+    let mut last: FxHashMap<(ValueId, usize), OpId> = FxHashMap::default();
+    for &op in &program.body().ops {
+        let Some(bundle) = bundles.of(op) else { continue };
+        for &value in program.ops[op].operands.iter().chain(&program.ops[op].results) {
+            if program.ty(value).elements() > 1
+                && !layout.is_free(value)
+                && let Some(other) = last.insert((value, bundle), op)
+            {
+                sets.join(op.index(), other.index());
+            }
+        }
+    }
+    sets
+}
+
 /// Bundles under way: sets of ops that are joined.
 struct Joining<'l, 'p> {
     layout: &'l Layout<'p>,
     /// For every op the number of its set, `None` for ops without a bundle.
     set_of: Vec<Option<usize>>,
-    /// For every set the one that it has become part of, or itself.
-    parents: Vec<usize>,
+    sets: Sets,
     is_heavy: Vec<bool>,
     /// Whether it is made of arguments and constants alone, such as a bias for every token.
     is_plain: Vec<bool>,
@@ -88,21 +139,14 @@ struct Joining<'l, 'p> {
 impl<'l, 'p> Joining<'l, 'p> {
     fn new(layout: &'l Layout<'p>) -> Joining<'l, 'p> {
         let set_of = vec![None; layout.program.ops.len()];
-        Joining { layout, set_of, parents: Vec::new(), is_heavy: Vec::new(), is_plain: Vec::new() }
-    }
-
-    fn find(&self, mut set: usize) -> usize {
-        while self.parents[set] != set {
-            set = self.parents[set];
-        }
-        set
+        let sets = Sets { parents: Vec::new() };
+        Joining { layout, set_of, sets, is_heavy: Vec::new(), is_plain: Vec::new() }
     }
 
     fn start(&mut self, is_heavy: bool, is_plain: bool) -> usize {
-        self.parents.push(self.parents.len());
         self.is_heavy.push(is_heavy);
         self.is_plain.push(is_plain);
-        self.parents.len() - 1
+        self.sets.start()
     }
 
     fn add(&mut self, op: OpId) {
@@ -124,7 +168,7 @@ impl<'l, 'p> Joining<'l, 'p> {
                 continue;
             }
             let Some(maker) = program.producer(operand) else { continue };
-            let set = self.set_of[maker.index()].map(|set| self.find(set));
+            let set = self.set_of[maker.index()].map(|set| self.sets.find(set));
             let same_phase = self.layout.anatomy.phase(maker) == self.layout.anatomy.phase(op);
             match set.filter(|&set| same_phase && !self.is_heavy[set]) {
                 Some(set) if self.is_plain[set] => plain.push(set),
@@ -138,16 +182,13 @@ impl<'l, 'p> Joining<'l, 'p> {
             None => self.start(false, is_plain),
         };
         for other in plain {
-            let other = self.find(other);
-            if other != set {
-                self.parents[other] = set;
-            }
+            self.sets.join(other, set);
         }
         self.set_of[op.index()] = Some(set);
     }
 
     fn finish(self) -> Bundles {
-        let set = |op: OpId| self.set_of[op.index()].map(|set| self.find(set));
+        let set = |op: OpId| self.set_of[op.index()].map(|set| self.sets.find(set));
         collect(self.layout, set, |op| set(op).is_some_and(|set| self.is_heavy[set]))
     }
 }

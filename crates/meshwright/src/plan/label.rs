@@ -1,18 +1,16 @@
 //! Choosing how every class of bundles is cut, as a problem of labelling.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
-use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Problem, Resource, Use, scaled};
+use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Problem, scaled};
 use meshwright_solver::{Answer, Limit, Options, Price, Solution, Start, solve};
 
 use super::alike::Classes;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
-use super::graph::{Flow, Graph, Kind, Origin, Reader};
+use super::graph::{Flow, Graph, Kind};
 use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
 use super::parts::Parts;
+use super::problem::{Brought, Building, added, is_itself};
 use super::runner_up::{Contest, contests};
 
 /// What was chosen.
@@ -169,7 +167,7 @@ pub(super) struct Task<'t> {
 
 impl Task<'_> {
     /// The share of what moving a flow takes that is not hidden.
-    fn exposed(&self, flow: &Flow, kind: Kind) -> f64 {
+    pub(super) fn exposed(&self, flow: &Flow, kind: Kind) -> f64 {
         if flow.is_outside { 1.0 } else { self.exposure.of(kind) }
     }
 }
@@ -182,7 +180,7 @@ pub(super) struct Prices<'m> {
 }
 
 impl<'m> Prices<'m> {
-    fn of(&mut self, kind: Kind) -> &mut Moves<'m> {
+    pub(super) fn of(&mut self, kind: Kind) -> &mut Moves<'m> {
         match kind {
             Kind::Activation | Kind::Weight => &mut self.alone,
             Kind::Gradient => &mut self.combined,
@@ -300,61 +298,7 @@ pub(super) fn alternatives(
     contests(task, &building.labels, &problem, chosen, copies.sum(), limit_bytes)
 }
 
-/// A problem under way.
-struct Building<'b, 'm, 't> {
-    task: &'b Task<'t>,
-    moves: &'b mut Prices<'m>,
-    labels: Vec<Vec<Label>>,
-    nodes: Vec<Node>,
-    /// Costs between two nodes, the smaller number first.
-    tables: BTreeMap<(usize, usize), Vec<Cost>>,
-    copies: Vec<Option<Brought>>,
-}
-
-/// A node that says where a flow is brought.
-struct Brought {
-    node: usize,
-    places: Vec<Place>,
-    /// What is there until loops end, under each of its labels.
-    bytes: Vec<u64>,
-}
-
-impl Brought {
-    fn ends(&self) -> Vec<(Place, Mode)> {
-        self.places.iter().map(|&place| (place, Mode::Kept)).collect()
-    }
-}
-
-impl<'b, 'm, 't> Building<'b, 'm, 't> {
-    fn new(task: &'b Task<'t>, moves: &'b mut Prices<'m>, may_recompute: bool) -> Building<'b, 'm, 't> {
-        let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
-        for (class, choices) in task.choices.iter().enumerate() {
-            let modes = &task.lives.modes[class];
-            let modes = if may_recompute { &modes[..] } else { &modes[..1] };
-            let labels = |choice: usize| modes.iter().map(move |&mode| Label { choice, mode });
-            let labels: Vec<Label> = (0..choices.len()).flat_map(labels).collect();
-            let alternatives = labels.iter().map(|&label| building.alternative(class, label)).collect();
-            building.nodes.push(Node { alternatives });
-            building.labels.push(labels);
-        }
-        for flow in &task.graph.flows {
-            let copy = building.flow(flow);
-            building.copies.push(copy);
-        }
-        building
-    }
-
-    fn alternative(&self, class: usize, label: Label) -> Alternative {
-        let choice = &self.task.choices[class][label.choice];
-        let count = self.task.classes.members[class].len() as f64;
-        let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
-        let held_bytes = self.task.lives.held_bytes(&self.task.parts, class, choice);
-        let held_seconds = held_bytes as f64 * self.task.host_seconds_per_byte;
-        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds) + held_seconds;
-        Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
-    }
-
+impl Building<'_, '_, '_> {
     /// Looks at memory at no more than so many times, some of which are known to matter.
     fn search(mut self, limit_bytes: u64, most_times: usize, mut trail: Trail, effort: Effort) -> Option<Labelled> {
         let mut problem = self.problem((most_times > 0).then_some(limit_bytes));
@@ -375,60 +319,6 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             trail.times.push(labelled.peak_step);
             trail.times.sort_unstable();
         }
-    }
-
-    /// The problem, of which memory is not yet known.
-    fn problem(&mut self, limit_bytes: Option<u64>) -> Problem {
-        let memory = |limit: u64| Resource { name: "memory".to_owned(), limit: Some(limit) };
-        let edges = std::mem::take(&mut self.tables).into_iter().map(|((left, right), costs)| Edge {
-            nodes: [left as u32, right as u32].into_iter().collect(),
-            costs: costs.into(),
-        });
-        Problem {
-            name: "plan".to_owned(),
-            resources: limit_bytes.map(memory).into_iter().collect(),
-            nodes: std::mem::take(&mut self.nodes),
-            edges: edges.collect(),
-        }
-    }
-
-    /// Says what every label takes at some times.
-    fn use_memory(&self, problem: &mut Problem, times: &[usize]) {
-        let Task { parts, lives, choices, .. } = self.task;
-        for (class, labels) in self.labels.iter().enumerate() {
-            for (alternative, label) in problem.nodes[class].alternatives.iter_mut().zip(labels) {
-                let bytes = lives.at(parts, class, &choices[class][label.choice], label.mode, times);
-                let used = |(slot, &amount): (usize, &u64)| {
-                    (amount > 0).then_some(Use { resource: 0, start: slot as u64, end: slot as u64 + 1, amount })
-                };
-                alternative.uses = bytes.iter().enumerate().filter_map(used).collect();
-            }
-        }
-        let in_loop = times.partition_point(|&time| time < lives.loop_end) as u64;
-        for copy in self.copies.iter().flatten().filter(|_| in_loop > 0) {
-            let alternatives = problem.nodes[copy.node].alternatives.iter_mut().zip(&copy.bytes);
-            for (alternative, &amount) in alternatives.filter(|(_, bytes)| **bytes > 0) {
-                alternative.uses = [Use { resource: 0, start: 0, end: in_loop, amount }].into_iter().collect();
-            }
-        }
-    }
-
-    /// For every alternative of every node, the bytes that are there all the time, and those that are kept for the
-    /// backward pass.
-    fn lasting_bytes(&self, problem: &Problem) -> Vec<Vec<(u64, u64)>> {
-        let Task { parts, lives, choices, .. } = self.task;
-        let of_label = |class: usize, label: &Label| {
-            let bytes = lives.at(parts, class, &choices[class][label.choice], label.mode, &[0, lives.middle]);
-            (bytes[0], bytes[1].saturating_sub(bytes[0]))
-        };
-        let classes = self.labels.iter().enumerate();
-        let mut bytes: Vec<Vec<(u64, u64)>> =
-            classes.map(|(class, labels)| labels.iter().map(|label| of_label(class, label)).collect()).collect();
-        bytes.resize(problem.nodes.len(), Vec::new());
-        for copy in self.copies.iter().flatten() {
-            bytes[copy.node] = copy.bytes.iter().map(|&bytes| (bytes, 0)).collect();
-        }
-        bytes
     }
 
     fn read(&self, solution: &Solution, is_bound: bool) -> Labelled {
@@ -486,127 +376,6 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             }
         }
     }
-
-    /// Where a flow begins, or is wanted, under every label of a class.
-    fn places(&self, class: usize, place: impl Fn(&Choice) -> Place) -> Vec<(Place, Mode)> {
-        let choices = &self.task.choices[class];
-        self.labels[class].iter().map(|label| (place(&choices[label.choice]), label.mode)).collect()
-    }
-
-    /// Adds what a flow costs. One that has several readers has a node that says where it is brought for all of
-    /// them.
-    fn flow(&mut self, flow: &Flow) -> Option<Brought> {
-        let (origin, axes) = (flow.origin, self.task.parts.axes.len());
-        let place = |choice: &Choice| match origin.place(choice) {
-            // The pass before has finished it.
-            place if flow.is_finished => place.finished(axes),
-            place => place,
-        };
-        let froms = self.places(origin.class(), place);
-        let readers: Vec<Reader> =
-            flow.readers.iter().copied().filter(|reader| !is_itself(origin, reader.class)).collect();
-        match readers[..] {
-            [] => None,
-            _ if flow.is_early => Some(self.bring_early(flow, &froms, &readers)),
-            [reader] => {
-                let tos = self.places(reader.class, |choice| reader.place(choice));
-                self.connect(flow, flow.kind, (origin.class(), &froms), (reader.class, &tos));
-                None
-            }
-            _ => {
-                let places = self.wanted(&readers);
-                let bytes = vec![0; places.len()];
-                Some(self.bring(flow, &froms, &readers, Brought { node: self.nodes.len(), places, bytes }))
-            }
-        }
-    }
-
-    /// Where somebody wants it, each place once.
-    fn wanted(&self, readers: &[Reader]) -> Vec<Place> {
-        let wanted = readers.iter().flat_map(|reader| self.places(reader.class, |choice| reader.place(choice)));
-        let mut places: Vec<Place> = wanted.map(|(place, _)| place).collect();
-        places.sort_unstable();
-        places.dedup();
-        places
-    }
-
-    /// Adds a node that says where a flow is brought for all its readers.
-    fn bring(&mut self, flow: &Flow, froms: &[(Place, Mode)], readers: &[Reader], brought: Brought) -> Brought {
-        let (node, from) = (brought.node, flow.origin.class());
-        self.nodes.push(Node { alternatives: vec![Alternative::default(); brought.places.len()] });
-        let ends = brought.ends();
-        self.connect(flow, flow.kind, (from, froms), (node, &ends));
-        for reader in readers {
-            let tos = self.places(reader.class, |choice| reader.place(choice));
-            self.connect(flow, flow.kind.onward(), (node, &ends), (reader.class, &tos));
-            self.require(flow, (from, froms), (reader.class, &tos));
-        }
-        brought
-    }
-
-    /// The same for what is brought before a loop. In each place it is either as it is stored, or a copy, which takes
-    /// memory; another copy for a reader would take memory too.
-    fn bring_early(&mut self, flow: &Flow, froms: &[(Place, Mode)], readers: &[Reader]) -> Brought {
-        let axes = self.task.parts.axes.len();
-        let mut places = self.wanted(readers);
-        let stored = places.len();
-        let copy = |&place: &Place| flow.count as u64 * self.task.parts.bytes(flow.value, place);
-        let bytes = std::iter::repeat_n(0, stored).chain(places.iter().map(copy)).collect();
-        places.extend_from_within(..);
-        let brought = self.bring(flow, froms, readers, Brought { node: self.nodes.len(), places, bytes });
-        let mut ends = brought.ends();
-        // What is a copy is told from what is stored by being made again.
-        ends[stored..].iter_mut().for_each(|end| end.1 = Mode::Again);
-        self.add_table((flow.origin.class(), froms), (brought.node, &ends), &mut |from, to| {
-            if to.1 == Mode::Kept && from.0 != to.0 { FORBIDDEN } else { 0 }
-        });
-        for reader in readers {
-            let tos = self.places(reader.class, |choice| reader.place(choice));
-            self.add_table((brought.node, &ends), (reader.class, &tos), &mut |from, to| {
-                if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
-            });
-        }
-        brought
-    }
-
-    /// What is made again finds what it reads.
-    fn require(&mut self, flow: &Flow, (from, froms): End<'_>, (to, tos): End<'_>) {
-        if !is_needed_again(flow, froms, tos) {
-            return;
-        }
-        let cost = |left: Mode, right: Mode| if is_missing(left, right) { FORBIDDEN } else { 0 };
-        self.add_table((from, froms), (to, tos), &mut |left, right| cost(left.1, right.1));
-    }
-
-    fn connect(&mut self, flow: &Flow, kind: Kind, (from, froms): End<'_>, (to, tos): End<'_>) {
-        let (parts, unit) = (self.task.parts, self.task.unit);
-        let ty = parts.tile(flow.value);
-        let scale = (flow.count * flow.times) as f64 * self.task.exposed(flow, kind);
-        let is_needed = is_needed_again(flow, froms, tos);
-        let moves = self.moves.of(kind);
-        let mut known: Vec<(Place, Place, f64)> = Vec::new();
-        let mut seconds = |left: Place, right: Place| match known.last() {
-            Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,
-            _ => {
-                let seconds = moves.seconds(&ty, left, right);
-                known.push((left, right, seconds));
-                seconds
-            }
-        };
-        let mut cost = |left: (Place, Mode), right: (Place, Mode)| {
-            let is_stuck = !parts.may_move(flow.value, left.0, right.0);
-            if is_stuck || is_needed && is_missing(left.1, right.1) {
-                return FORBIDDEN;
-            }
-            let times = if right.1 == Mode::Again { 2.0 } else { 1.0 };
-            scaled(times * scale * seconds(left.0, right.0), unit)
-        };
-        add_table(&mut self.nodes, &mut self.tables, (from, froms), (to, tos), &mut cost);
-    }
-
-    fn add_table(&mut self, from: End<'_>, to: End<'_>, cost: &mut dyn FnMut((Place, Mode), (Place, Mode)) -> Cost) {
-        add_table(&mut self.nodes, &mut self.tables, from, to, cost);
-    }
 }
 
 /// The assignment of a problem that takes least memory, at all times together, and of those alike the cheapest: where
@@ -661,57 +430,4 @@ impl Trail {
         let price = |price: &Price| Some((*self.times.get(price.time as usize)?, price.price));
         self.prices = solution.prices.iter().filter_map(price).collect();
     }
-}
-
-/// A node, and where a value is under each of its labels.
-type End<'e> = (usize, &'e [(Place, Mode)]);
-
-fn add_table(
-    nodes: &mut [Node],
-    tables: &mut BTreeMap<(usize, usize), Vec<Cost>>,
-    (from, froms): End<'_>,
-    (to, tos): End<'_>,
-    cost: &mut dyn FnMut((Place, Mode), (Place, Mode)) -> Cost,
-) {
-    if from == to {
-        for (index, alternative) in nodes[from].alternatives.iter_mut().enumerate() {
-            alternative.cost = added(alternative.cost, cost(froms[index], tos[index]));
-        }
-        return;
-    }
-    let mut costs: Vec<Cost> = Vec::with_capacity(froms.len() * tos.len());
-    if from < to {
-        for &left in froms {
-            costs.extend(tos.iter().map(|&right| cost(left, right)));
-        }
-    } else {
-        for &right in tos {
-            costs.extend(froms.iter().map(|&left| cost(left, right)));
-        }
-    }
-    match tables.entry((from.min(to), from.max(to))) {
-        Entry::Vacant(entry) => _ = entry.insert(costs),
-        Entry::Occupied(mut entry) => {
-            entry.get_mut().iter_mut().zip(costs).for_each(|(sum, cost)| *sum = added(*sum, cost));
-        }
-    }
-}
-
-/// Whether somebody who reads the value may be made again.
-fn is_needed_again(flow: &Flow, froms: &[(Place, Mode)], tos: &[(Place, Mode)]) -> bool {
-    let has = |ends: &[(Place, Mode)], mode: Mode| ends.iter().any(|end| end.1 == mode);
-    matches!(flow.origin, Origin::Made { .. }) && has(froms, Mode::Gone) && has(tos, Mode::Again)
-}
-
-fn is_missing(made: Mode, reader: Mode) -> bool {
-    made == Mode::Gone && reader == Mode::Again
-}
-
-/// Whether the reader is the one that decides how the value lies.
-fn is_itself(origin: Origin, class: usize) -> bool {
-    matches!(origin, Origin::Read { class: own, .. } if own == class)
-}
-
-fn added(left: Cost, right: Cost) -> Cost {
-    if left == FORBIDDEN || right == FORBIDDEN { FORBIDDEN } else { left.saturating_add(right) }
 }

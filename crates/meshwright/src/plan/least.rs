@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::candidate::Candidate;
 use super::label::Labelled;
-use super::search::Candidate;
 use super::space::{Sketched, Space};
 use super::time::Time;
 

@@ -366,11 +366,15 @@ impl Split {
             let Some(Ok(index)) = found else { continue };
             let factor = self.ops[index].1;
             let (rule, mut strategy) = (layout.rule(op), layout.strategy(op).clone());
-            let is_there = usize::from(factor) < rule.factors.len();
-            if !is_there || strategy.may_add(rule, &layout.mesh, factor, piece).is_err() {
-                let name = factor_name(usize::from(factor));
-                let slices = self.slices;
-                return Err(format!("factor `{name}` of {op} is not cut into {slices} slices; its rule is `{rule}`"));
+            let added = match strategy.factors.get(usize::from(factor)) {
+                Some(_) => strategy.may_add(rule, &layout.mesh, factor, piece).map_err(reason),
+                None => Err("is not there"),
+            };
+            if let Err(reason) = added {
+                let (name, slices) = (factor_name(usize::from(factor)), self.slices);
+                return Err(format!(
+                    "factor `{name}` of {op} is not cut into {slices} slices: it {reason}; its rule is `{rule}`"
+                ));
             }
             strategy.factors[usize::from(factor)].push(piece);
             layout.set_strategy(op, strategy);
@@ -434,14 +438,20 @@ impl OpRecipe {
         let refused = wanted.factors.iter().zip(&allowed.factors).position(|(wanted, allowed)| wanted != allowed);
         let Some(factor) = refused else { return Ok(wanted) };
         let piece = wanted.factors[factor][allowed.factors[factor].len()];
-        let reason = match allowed.may_add(rule, mesh, factor as FactorId, piece) {
-            Err(Refusal::Whole) => "cannot be cut",
-            Err(Refusal::Taken { .. }) => "is cut by what cuts another factor",
-            Err(Refusal::Uneven) => "does not divide so",
-            Err(Refusal::Inner) | Ok(()) => "is inside of one that is not cut to the end",
-        };
+        let refusal = allowed.may_add(rule, mesh, factor as FactorId, piece).err();
+        let reason = reason(refusal.unwrap_or(Refusal::Inner));
         let (name, cut) = (factor_name(factor), mesh.describe(&wanted.factors[factor]));
         Err(format!("factor `{name}` of {} {reason}: `{cut}`; its rule is `{rule}`", self.op))
+    }
+}
+
+/// Why a factor is not cut.
+fn reason(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Whole => "cannot be cut",
+        Refusal::Taken { .. } => "is cut by what cuts another factor",
+        Refusal::Uneven => "does not divide so",
+        Refusal::Inner => "is inside of one that is not cut to the end",
     }
 }
 

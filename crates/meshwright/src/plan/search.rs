@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::binding::Binding;
+use super::candidate::{Candidate, refine};
 use super::check::check;
 use super::considered::{ALIKE, Considered, by_time, distinct, pareto};
 use super::costs::{Costs, combined_seconds};
 use super::decision::{Decision, decisions};
 use super::fixed::Told;
-use super::label::{Effort, Exposure, Labelled};
 use super::least::{UNLIMITED, least};
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
@@ -145,23 +145,14 @@ pub(super) const NANOSECOND: f64 = 1e-9;
 pub(super) const MOST_SIMULATED: usize = 4;
 /// So many at once: what comes of them tells which others are worth it.
 pub(super) const AT_ONCE: usize = 2;
-/// What is known to be as close to the best is not labelled with more effort.
-pub(super) const MOST_GAP: f64 = 5e-3;
 /// So many frames are labelled with more effort before any is simulated.
 const MOST_DEEPENED: usize = 6;
-/// So often is a frame labelled and simulated with what was told before.
-const MOST_ROUNDS: usize = 3;
 /// Frames whose labelling is worse than the best that was simulated by more than this factor are not simulated.
 pub(super) const MOST_WORSE: f64 = 1.03;
 /// The same where memory is short, so that labellings are further from what they come to.
 const MOST_WORSE_BOUND: f64 = 1.06;
-/// The same for what labellings promise by what they differ in from a simulation.
-const MOST_WORSE_PROMISED: f64 = 1.015;
 /// What should be faster than what was simulated by less than this share is not worth another simulation.
 pub(super) const LEAST_FASTER: f64 = 1e-3;
-
-/// Nothing is taken to be hidden altogether.
-const LEAST_EXPOSED: f64 = 0.05;
 
 /// The fastest plan found that fits.
 pub fn plan(request: &Request<'_>) -> Result<Plan, Refusal> {
@@ -398,138 +389,6 @@ impl Outcome {
     }
 }
 
-/// A frame that is labelled and simulated again and again.
-pub(super) struct Candidate<'g> {
-    pub(super) sketch: Arc<Sketch<'g>>,
-    limit_bytes: u64,
-    /// What is to be simulated next.
-    pub(super) next: Option<Labelled>,
-    /// Whether nothing was made yet of what the last simulation told.
-    is_simulated: bool,
-    outcomes: Vec<Outcome>,
-    /// Why the last labelling could not be lowered.
-    error: Option<String>,
-}
-
-impl<'g> Candidate<'g> {
-    pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
-        Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
-    }
-
-    /// One whose first labelling was simulated before.
-    pub(super) fn simulated(
-        request: &Request<'_>,
-        sketch: Arc<Sketch<'g>>,
-        limit_bytes: u64,
-        outcome: Outcome,
-    ) -> Candidate<'g> {
-        let candidate =
-            Candidate { sketch, limit_bytes, next: None, is_simulated: false, outcomes: Vec::new(), error: None };
-        candidate.learn(request, outcome)
-    }
-
-    /// What the labelling to be simulated next should take.
-    pub(super) fn seconds(&self) -> f64 {
-        self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
-    }
-
-    /// What more effort could make of the labelling to be simulated next; nothing where that is not worth it.
-    fn bound_seconds(&self) -> f64 {
-        match &self.next {
-            Some(next) if next.is_bound && next.gap() > MOST_GAP => next.lower_bound_seconds,
-            _ => f64::INFINITY,
-        }
-    }
-
-    /// The same, labelled with more effort.
-    fn deepened(mut self) -> Candidate<'g> {
-        if let Some(next) = &self.next {
-            let deeper = self.sketch.label(self.limit_bytes, next.exposure, Some(next), Effort::Much);
-            self.next = deeper.or(self.next);
-        }
-        self
-    }
-
-    /// Simulates the next labelling, which tells how much memory it needs in truth.
-    fn simulate(mut self, request: &Request<'_>) -> Candidate<'g> {
-        let Some(labelled) = self.next.take() else { return self };
-        match self.sketch.realize(labelled, request.runner()) {
-            Ok(outcome) => self.learn(request, outcome),
-            Err(reason) => Candidate { error: Some(reason), ..self },
-        }
-    }
-
-    /// Takes in what a simulation told of memory.
-    fn learn(mut self, request: &Request<'_>, outcome: Outcome) -> Candidate<'g> {
-        let labelled_peak = outcome.labelled.peak_bytes;
-        let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
-        if peak > limit {
-            // As much less as there is too much.
-            let excess = (peak - limit).max(self.limit_bytes / 64);
-            self.limit_bytes = labelled_peak.min(self.limit_bytes).saturating_sub(excess);
-        } else if outcome.labelled.is_bound {
-            // Where less is needed than the labelling believes, it may have more.
-            self.limit_bytes = self.limit_bytes.max(labelled_peak.saturating_add(limit - peak));
-        }
-        self.outcomes.push(outcome);
-        self.is_simulated = true;
-        self
-    }
-
-    /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
-    /// better than what was found.
-    fn label_again(mut self, best: f64) -> Candidate<'g> {
-        let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
-        let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
-        // Where what was told leads to nothing new, the worst case may. Where memory is short, that decides more, and
-        // labels take longer.
-        let worst = Some(Exposure::all(1.0)).filter(|_| !outcome.labelled.is_bound);
-        self.next = [exposed(outcome)].into_iter().chain(worst).find_map(|exposure| {
-            let next = self.promising(outcome, exposure, best * MOST_WORSE_PROMISED)?;
-            let is_known = self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
-            (!is_known).then_some(next)
-        });
-        self
-    }
-
-    /// Labels as good as can be found with what a simulation told, if they promise to take no longer than so many seconds.
-    fn promising(&self, outcome: &Outcome, exposure: Exposure, most_seconds: f64) -> Option<Labelled> {
-        let before = &outcome.labelled;
-        // What was simulated, had it been labelled with what is known now.
-        let known = before.seconds_with(exposure);
-        let is_promising = |seconds: f64| outcome.timeline.step_seconds + seconds - known <= most_seconds;
-        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little)?;
-        let next = match next.gap() > MOST_GAP && is_promising(next.lower_bound_seconds) {
-            true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
-            false => next,
-        };
-        is_promising(next.seconds).then_some(next)
-    }
-}
-
-/// Simulates candidates as often as something could come of it that is faster than what was found, and than so many
-/// seconds.
-pub(super) fn refine<'g>(
-    request: &Request<'_>,
-    mut candidates: Vec<Candidate<'g>>,
-    most_seconds: f64,
-    searched: &mut Searched<'g>,
-) {
-    let mut best = most_seconds;
-    while candidates.iter().any(|candidate| candidate.next.is_some() || candidate.is_simulated) {
-        candidates = in_parallel(candidates, |candidate| candidate.simulate(request));
-        let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
-        let fitting = outcomes.filter(|outcome| request.fits(outcome));
-        best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
-        candidates = in_parallel(candidates, |candidate| candidate.label_again(best));
-    }
-    for candidate in candidates {
-        let sketch = &candidate.sketch;
-        searched.found.extend(candidate.outcomes.into_iter().map(|outcome| (Arc::clone(sketch), outcome)));
-        searched.first_error = searched.first_error.take().or(candidate.error);
-    }
-}
-
 /// Labels all frames, roughly.
 fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
     let limit_bytes = request.own_limit_bytes();
@@ -597,24 +456,11 @@ impl Progress<'_> {
     }
 }
 
-/// What a simulation tells about how much of what could be hidden is not. It tells nothing of what was not moved.
-pub(super) fn exposed(outcome: &Outcome) -> Exposure {
-    let Labelled { waiting_seconds, hideable, exposure, .. } = outcome.labelled;
-    let stage = &outcome.timeline.stages[0];
-    let share = |exposed: f64, hideable: f64, before: f64| {
-        if hideable > 0.0 { (exposed / hideable).clamp(LEAST_EXPOSED, 1.0) } else { before }
-    };
-    let weights = stage.exposed_weights_seconds;
-    Exposure {
-        gradients: share(stage.exposed_seconds - waiting_seconds - weights, hideable.gradients, exposure.gradients),
-        weights: share(weights, hideable.weights, exposure.weights),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::models::Model;
+    use crate::plan::candidate::exposed;
 
     /// What labels take of time and memory, beside what the lowered plan does: free, short of memory, in microbatches.
     #[test]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::candidate::{Candidate, MOST_GAP, exposed, refine};
 use super::label::Effort;
 use super::parallel::in_parallel;
-use super::search::{AT_ONCE, Candidate, LEAST_FASTER, MOST_GAP, MOST_SIMULATED, MOST_WORSE, Request, Searched};
-use super::search::{exposed, refine};
+use super::search::{AT_ONCE, LEAST_FASTER, MOST_SIMULATED, MOST_WORSE, Request, Searched};
 use super::sketch::{Outcome, Sketch};
 use super::space::{FIRST_EXPOSURE, Space};
 use crate::program::ArgumentClass;
@@ -63,17 +63,24 @@ pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut
         Slicing::Simulated(sketch, outcome) => {
             let sketch = space.sliced(sketch);
             let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
-            let sliced = sketch.slice(outcome, request.runner()).ok().flatten()?;
-            Some(Candidate::simulated(request, sketch, outcome.labelled.peak_bytes + room_bytes, sliced))
+            let limit_bytes = outcome.labelled.peak_bytes + room_bytes;
+            let sliced = sketch.slice(outcome, request.runner())?;
+            Ok(sliced.map(|sliced| Candidate::simulated(request, sketch, limit_bytes, sliced)))
         }
         Slicing::Sketched(sketch) => {
             let sketch = space.sliced(sketch);
-            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
-            Some(Candidate::labelled(sketch, limit_bytes, labelled))
+            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little);
+            Ok(labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled)))
         }
     });
-    let (itself, mut fewer): (Vec<Candidate<'g>>, Vec<Candidate<'g>>) =
-        sliced.into_iter().flatten().partition(|candidate| candidate.next.is_none());
+    let (mut itself, mut fewer): (Vec<Candidate<'g>>, Vec<Candidate<'g>>) = Default::default();
+    for candidate in sliced {
+        match candidate {
+            Ok(Some(candidate)) if candidate.next.is_none() => itself.push(candidate),
+            Ok(candidate) => fewer.extend(candidate),
+            Err(reason) => _ = searched.first_error.get_or_insert(reason),
+        }
+    }
     fewer.retain(|candidate| candidate.seconds() <= labelled_seconds.min(seconds * MOST_WORSE));
     fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     fewer.truncate(AT_ONCE - 1);

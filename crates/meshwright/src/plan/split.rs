@@ -90,15 +90,16 @@ impl Thick<'_> {
         slicer.around(&seeds, &shape, slices, |split| self.divides(split))
     }
 
-    /// Whether what devices have of each op in a microbatch divides into slices.
+    /// Whether what devices have of each op divides into slices. What is cut into microbatches is not cut in time again.
     fn divides(&self, split: &Split) -> bool {
         split.ops.iter().all(|&(op, factor)| {
             let index = self.recipe.ops.binary_search_by_key(&op, |recipe| recipe.op);
             let factors = index.map_or(&[][..], |index| &self.recipe.ops[index].factors);
             let cut = factors.iter().find(|(other, _)| *other == factor);
             let parts = cut.map_or(1, |(_, pieces)| self.recipe.mesh.product(pieces));
-            let trips = self.time.factor_trips(op, usize::from(factor));
-            self.base.rule(op).factors[usize::from(factor)].size.is_multiple_of(parts * trips * split.slices)
+            let is_cut_in_time = self.time.factor_trips(op, usize::from(factor)) > 1;
+            let size = self.base.rule(op).factors[usize::from(factor)].size;
+            !is_cut_in_time && size.is_multiple_of(parts * split.slices)
         })
     }
 

@@ -1,0 +1,163 @@
+//! Frames that are labelled and simulated again and again, each time with what the last simulation told.
+
+use std::sync::Arc;
+
+use super::label::{Effort, Exposure, Labelled};
+use super::parallel::in_parallel;
+use super::search::{Request, Searched};
+use super::sketch::{Outcome, Sketch};
+
+/// What is known to be as close to the best is not labelled with more effort.
+pub(super) const MOST_GAP: f64 = 5e-3;
+/// So often is a frame labelled and simulated with what was told before.
+const MOST_ROUNDS: usize = 3;
+/// What labels promise, by what they differ in from a simulation, may be worse than the best by this factor.
+const MOST_WORSE_PROMISED: f64 = 1.015;
+/// Nothing is taken to be hidden altogether.
+const LEAST_EXPOSED: f64 = 0.05;
+
+/// A frame that is labelled and simulated again and again.
+pub(super) struct Candidate<'g> {
+    pub(super) sketch: Arc<Sketch<'g>>,
+    limit_bytes: u64,
+    /// What is to be simulated next.
+    pub(super) next: Option<Labelled>,
+    /// Whether nothing was made yet of what the last simulation told.
+    is_simulated: bool,
+    outcomes: Vec<Outcome>,
+    /// Why the last labelling could not be lowered.
+    error: Option<String>,
+}
+
+impl<'g> Candidate<'g> {
+    pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
+        Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
+    }
+
+    /// One whose first labelling was simulated before.
+    pub(super) fn simulated(
+        request: &Request<'_>,
+        sketch: Arc<Sketch<'g>>,
+        limit_bytes: u64,
+        outcome: Outcome,
+    ) -> Candidate<'g> {
+        let candidate =
+            Candidate { sketch, limit_bytes, next: None, is_simulated: false, outcomes: Vec::new(), error: None };
+        candidate.learn(request, outcome)
+    }
+
+    /// What the labelling to be simulated next should take.
+    pub(super) fn seconds(&self) -> f64 {
+        self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
+    }
+
+    /// What more effort could make of the labelling to be simulated next; nothing where that is not worth it.
+    pub(super) fn bound_seconds(&self) -> f64 {
+        match &self.next {
+            Some(next) if next.is_bound && next.gap() > MOST_GAP => next.lower_bound_seconds,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The same, labelled with more effort.
+    pub(super) fn deepened(mut self) -> Candidate<'g> {
+        if let Some(next) = &self.next {
+            let deeper = self.sketch.label(self.limit_bytes, next.exposure, Some(next), Effort::Much);
+            self.next = deeper.or(self.next);
+        }
+        self
+    }
+
+    /// Simulates the next labelling, which tells how much memory it needs in truth.
+    fn simulate(mut self, request: &Request<'_>) -> Candidate<'g> {
+        let Some(labelled) = self.next.take() else { return self };
+        match self.sketch.realize(labelled, request.runner()) {
+            Ok(outcome) => self.learn(request, outcome),
+            Err(reason) => Candidate { error: Some(reason), ..self },
+        }
+    }
+
+    /// Takes in what a simulation told of memory.
+    fn learn(mut self, request: &Request<'_>, outcome: Outcome) -> Candidate<'g> {
+        let labelled_peak = outcome.labelled.peak_bytes;
+        let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
+        if peak > limit {
+            // As much less as there is too much.
+            let excess = (peak - limit).max(self.limit_bytes / 64);
+            self.limit_bytes = labelled_peak.min(self.limit_bytes).saturating_sub(excess);
+        } else if outcome.labelled.is_bound {
+            // Where less is needed than the labelling believes, it may have more.
+            self.limit_bytes = self.limit_bytes.max(labelled_peak.saturating_add(limit - peak));
+        }
+        self.outcomes.push(outcome);
+        self.is_simulated = true;
+        self
+    }
+
+    /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
+    /// better than what was found.
+    fn label_again(mut self, best: f64) -> Candidate<'g> {
+        let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
+        let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
+        // Where what was told leads to nothing new, the worst case may. Where memory is short, that decides more, and
+        // labels take longer.
+        let worst = Some(Exposure::all(1.0)).filter(|_| !outcome.labelled.is_bound);
+        self.next = [exposed(outcome)].into_iter().chain(worst).find_map(|exposure| {
+            let next = self.promising(outcome, exposure, best * MOST_WORSE_PROMISED)?;
+            let is_known = self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
+            (!is_known).then_some(next)
+        });
+        self
+    }
+
+    /// Labels as good as can be found with what a simulation told, if they promise to take no longer than so many seconds.
+    fn promising(&self, outcome: &Outcome, exposure: Exposure, most_seconds: f64) -> Option<Labelled> {
+        let before = &outcome.labelled;
+        // What was simulated, had it been labelled with what is known now.
+        let known = before.seconds_with(exposure);
+        let is_promising = |seconds: f64| outcome.timeline.step_seconds + seconds - known <= most_seconds;
+        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little)?;
+        let next = match next.gap() > MOST_GAP && is_promising(next.lower_bound_seconds) {
+            true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
+            false => next,
+        };
+        is_promising(next.seconds).then_some(next)
+    }
+}
+
+/// Simulates candidates as often as something could come of it that is faster than what was found, and than so many
+/// seconds.
+pub(super) fn refine<'g>(
+    request: &Request<'_>,
+    mut candidates: Vec<Candidate<'g>>,
+    most_seconds: f64,
+    searched: &mut Searched<'g>,
+) {
+    let mut best = most_seconds;
+    while candidates.iter().any(|candidate| candidate.next.is_some() || candidate.is_simulated) {
+        candidates = in_parallel(candidates, |candidate| candidate.simulate(request));
+        let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
+        let fitting = outcomes.filter(|outcome| request.fits(outcome));
+        best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
+        candidates = in_parallel(candidates, |candidate| candidate.label_again(best));
+    }
+    for candidate in candidates {
+        let sketch = &candidate.sketch;
+        searched.found.extend(candidate.outcomes.into_iter().map(|outcome| (Arc::clone(sketch), outcome)));
+        searched.first_error = searched.first_error.take().or(candidate.error);
+    }
+}
+
+/// What a simulation tells about how much of what could be hidden is not. It tells nothing of what was not moved.
+pub(super) fn exposed(outcome: &Outcome) -> Exposure {
+    let Labelled { waiting_seconds, hideable, exposure, .. } = outcome.labelled;
+    let stage = &outcome.timeline.stages[0];
+    let share = |exposed: f64, hideable: f64, before: f64| {
+        if hideable > 0.0 { (exposed / hideable).clamp(LEAST_EXPOSED, 1.0) } else { before }
+    };
+    let weights = stage.exposed_weights_seconds;
+    Exposure {
+        gradients: share(stage.exposed_seconds - waiting_seconds - weights, hideable.gradients, exposure.gradients),
+        weights: share(weights, hideable.weights, exposure.weights),
+    }
+}
