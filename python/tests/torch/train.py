@@ -39,6 +39,8 @@ PLANS: dict[str, dict[str, Any]] = {
     "micro": {"mesh": {"data": 2, "model": 2}, "tactics": [mw.data("data"), mw.zero2("data")], "microbatches": 2},
     "stages2": {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 4},
     "stages4": {"mesh": {"data": 1}, "tactics": [mw.stages(4)], "microbatches": 4},
+    # Of which one has two processes.
+    "stages3": {"stages": 3},
     # Under limits, which are shares of what the same takes without one.
     "much": {"share": 0.8},
     "less": {"share": 0.65},
