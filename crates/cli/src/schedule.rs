@@ -149,6 +149,14 @@ impl Schedule {
         actions.any(|action| matches!(action, Action::Stages(_)))
     }
 
+    /// How many devices all stages have.
+    pub(crate) fn devices(&self) -> usize {
+        match &self.by {
+            By::Plan(plan) => plan.recipe.devices(),
+            By::Tactics(_) => self.mesh.devices() * self.stage_count(),
+        }
+    }
+
     /// How many stages the model is cut into.
     pub(crate) fn stage_count(&self) -> usize {
         if let By::Plan(plan) = &self.by {

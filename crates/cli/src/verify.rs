@@ -66,7 +66,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
     check_devices(schedule.mesh.devices())?;
     let verdict = if schedule.has_stages() {
         let pipeline = schedule.pipeline()?.pipeline;
-        check_devices(schedule.mesh.devices() * pipeline.stages.len())?;
+        check_devices(pipeline.devices())?;
         for piece in &pipeline.pieces {
             check_elements(&piece.program, schedule.mesh.devices())?;
         }

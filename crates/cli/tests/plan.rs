@@ -11,15 +11,16 @@ use json::{check_keys, printed};
 use serde_json::Value;
 
 /// A step that is cut over nodes and devices and recomputes, one in microbatches, one in slices, one with state on the host,
-/// and one in stages.
+/// one in stages, and one in stages of different sizes.
 const MODEL: &str =
     "gpt2 --set layers=4 --set hidden=1024 --set heads=16 --set seq=512 --set vocab=8192 --set batch=64";
-const CASES: [&str; 5] = [
+const CASES: [&str; 6] = [
     "--cluster 2x2xv100-16g --memory 5GiB --microbatches 1",
     "--cluster 4xv100-16g --memory 4GiB",
     "--cluster 1xa100-80g --memory 7GiB --microbatches 1",
     "--cluster 1xa100-80g --memory 2000MiB --microbatches 16",
     "--cluster 4xv100-16g --stages 2 --microbatches 8",
+    "--cluster 3xv100-16g --stages 2 --microbatches 8",
 ];
 
 fn words(text: &str) -> Vec<&str> {
@@ -183,4 +184,10 @@ fn spoiled_plans_are_refused() {
     check("a plan for another program", &with("/model/fingerprint", "0".into()));
     check("there is no engine `none`", &with("/engine", "none".into()));
     check("its cluster", &with("/cluster/file", serde_json::json!(["name = 3"])));
+    plan(CASES[5], &good);
+    let mut staged = read(&good);
+    staged["stages"]["meshes"] = serde_json::json!(["device=1", "device=3"]);
+    check("`device=3` is no mesh of a stage", &staged.to_string());
+    staged["stages"]["meshes"] = serde_json::json!(["device=1"]);
+    check("it tells the meshes of 1 stages, and there are 2", &staged.to_string());
 }

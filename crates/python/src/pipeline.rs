@@ -270,7 +270,10 @@ impl Pipeline {
         if piece >= self.pipeline.pieces.len() {
             return Err(pyo3::exceptions::PyIndexError::new_err(format!("there is no piece {piece}")));
         }
-        let source = py.detach(|| self.pipeline.piece_torch(piece, &arguments, &results));
+        let source = py.detach(|| {
+            self.pipeline.check_updates(&self.next, &arguments)?;
+            self.pipeline.piece_torch(piece, &arguments, &results)
+        });
         source.map_err(|message| refuse(&Problem::new(Code::Unplannable, message).hint(UNWRITTEN)))
     }
 

@@ -98,8 +98,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         Some(plan) => (check_engine(plan, arguments.engine.given()?)?, check_cluster(plan, &cluster)?),
         None => (arguments.engine.engine()?, None),
     };
-    let devices = schedule.mesh.devices() * schedule.stage_count();
-    let spare = check_devices(devices, &cluster)
+    let spare = check_devices(schedule.devices(), &cluster)
         .map_err(|(message, hint)| Error::new(Code::TooFewDevices, message).hint(hint))?;
     let step = step(&schedule, engine).map_err(|error| schedule.refuse(&error))?;
     let simulation = Simulation::new(&step, &cluster, engine);

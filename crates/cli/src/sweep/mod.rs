@@ -175,11 +175,11 @@ impl Sweep {
         let whole = |key: Key| value(key).map(|number| number as usize);
         let cluster = changed(&self.cluster, whole(Key::Memory), whole(Key::Devices), value(Key::Bandwidth));
         let stages = self.schedule.stage_count();
-        let mesh = match whole(Key::Devices) {
-            Some(devices) => scaled(&self.mesh, devices, stages)?,
-            None => self.mesh.clone(),
+        let (mesh, devices) = match whole(Key::Devices) {
+            Some(devices) => (scaled(&self.mesh, devices, stages)?, devices),
+            None => (self.mesh.clone(), self.schedule.devices()),
         };
-        check_devices(mesh.devices() * stages, &cluster).map_err(|(reason, _)| reason)?;
+        check_devices(devices, &cluster).map_err(|(reason, _)| reason)?;
         let engine = self.engine;
         let simulation = Simulation::new(self.step(whole(Key::Batch), mesh)?, &cluster, engine);
         Ok(Outcome::new(&simulation, None))

@@ -13,7 +13,7 @@ use super::place::Placing;
 use super::schedule::{Counts, Schedule};
 use super::wire::{Wiring, wire};
 use super::write::write_pieces;
-use super::{Pipeline, Staging, Stored, check};
+use super::{Pipeline, Staging, check};
 use crate::lower::{Price, View, Ways, decide};
 use crate::profile::work;
 use crate::program::{Anatomy, ArgumentClass, Op, Program};
@@ -274,9 +274,7 @@ fn build(
         arguments,
         results,
     };
-    check(&pipeline)
-        .and_then(|()| check_state(layout.program, &layout.anatomy, &pipeline))
-        .map_err(|message| (message, None))?;
+    check(&pipeline).map_err(|message| (message, None))?;
     let is_forward = |op| layout.anatomy.is_forward(op);
     let modules = chunk_modules(layout.program, is_forward, &assignment, chunk_count);
     Ok((pipeline, modules))
@@ -314,18 +312,4 @@ fn pieces(
     drop(views);
     let written = write_pieces(grounds, ways, axis, &drafts).map_err(|message| (message, None))?;
     Ok(wire(grounds, &drafts, &written, &results))
-}
-
-/// Every stage that holds state makes its next value too, or another step would begin with what was before.
-fn check_state(program: &Program, anatomy: &Anatomy, pipeline: &Pipeline) -> Result<(), String> {
-    let stage = |stored: &Stored| pipeline.buffers[stored.buffer].stage;
-    for (argument, next) in anatomy.next.iter().enumerate() {
-        let Some(result) = *next else { continue };
-        let made: Vec<usize> = pipeline.results[result].iter().map(stage).collect();
-        if let Some(held) = pipeline.arguments[argument].iter().map(stage).find(|held| !made.contains(held)) {
-            let name = &program.arguments[argument].name;
-            return Err(format!("stage {held} holds `{name}` and never updates it"));
-        }
-    }
-    Ok(())
 }

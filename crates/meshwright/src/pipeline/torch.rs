@@ -1,9 +1,23 @@
 //! Pieces as Python source that PyTorch runs.
 
-use super::{PieceKind, Pipeline, Role};
+use super::{PieceKind, Pipeline, Role, Stored};
 use crate::torch::{piece_source, step_source};
 
 impl Pipeline {
+    /// Every stage that holds state has to make its next value too where nobody sends it, or another step would begin with
+    /// what was before. Of every argument, `next` is the result that is its next value.
+    pub fn check_updates(&self, next: &[Option<usize>], arguments: &[String]) -> Result<(), String> {
+        let stage = |stored: &Stored| self.buffers[stored.buffer].stage;
+        for (argument, next) in next.iter().enumerate() {
+            let Some(result) = *next else { continue };
+            let made: Vec<usize> = self.results[result].iter().map(stage).collect();
+            if let Some(held) = self.arguments[argument].iter().map(stage).find(|held| !made.contains(held)) {
+                return Err(format!("stage {held} holds `{}` and never updates it", arguments[argument]));
+            }
+        }
+        Ok(())
+    }
+
     /// What the devices of a stage run of a piece; `arguments` and `results` are the names of those of the step.
     ///
     /// Pieces are one function, `run`. Those of updates are cut where gradients are ready, since these are given to the

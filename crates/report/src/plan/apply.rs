@@ -160,6 +160,9 @@ fn staging(part: &StagesPart, mesh: &Mesh) -> Result<Staging, String> {
     let known = Schedule::ALL.iter().find(|(name, _)| *name == part.schedule);
     let (_, schedule) = known.ok_or_else(|| format!("there is no schedule `{}`", part.schedule))?;
     let starts = part.starts.iter().map(|&op| OpId(op)).collect();
+    if !part.meshes.is_empty() && part.meshes.len() != part.count {
+        return Err(format!("it tells the meshes of {} stages, and there are {}", part.meshes.len(), part.count));
+    }
     let lacks = part.meshes.iter().map(|text| lacked_axes(text, mesh)).collect::<Result<_, _>>()?;
     Ok(Staging { schedule: *schedule, chunks: part.chunks, starts, lacks })
 }
