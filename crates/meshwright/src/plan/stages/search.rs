@@ -528,7 +528,7 @@ impl<'s, 'g> Searching<'s, 'g> {
         let ground = self.grounds[0];
         let recipe = chosen.recipe(program, self.layers);
         let realized = recipe.and_then(|recipe| realize(recipe, &ground.base, runner, ground.costs.price).ok());
-        let Some(realized) = realized else { return Candidate { is_stuck: true, ..candidate } };
+        let Some(realized) = realized else { return self.of_one_batch(candidate) };
         let is_bound = chosen.chunks.iter().any(|(_, cost, _)| cost.ways != [0, 0]);
         let mut corrections = vec![0; realized.timeline.stages.len()];
         for (chunk, cost, _) in &chosen.chunks {
@@ -549,6 +549,27 @@ impl<'s, 'g> Searching<'s, 'g> {
             candidate.division = next.filter(|next| !fits || !is_known(next));
         }
         candidate
+    }
+
+    /// What could not be lowered, with ways alone that cut microbatches into as many parts, where it had others.
+    fn of_one_batch(&self, candidate: Candidate<'g>) -> Candidate<'g> {
+        let Candidate { stages, count, microbatches, order, ref offers, .. } = candidate;
+        let refined: Vec<Offer<'g>> =
+            offers.iter().map(|offer| Offer { kind: offer.kind, menu: offer.menu.refined(self.layers) }).collect();
+        let mut parts: Vec<usize> =
+            refined.iter().flat_map(|offer| &offer.menu.ways).map(|way| way.batch_parts).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        let is_mixed = parts.len() > 1;
+        let of_parts = parts.into_iter().filter(|_| is_mixed).map(|parts| {
+            let own = |offer: &Offer<'g>| {
+                let menu = offer.menu.of_batch_parts(parts)?;
+                Some(Arc::new(Offer { kind: offer.kind, menu }))
+            };
+            self.ordered(refined.iter().filter_map(own).collect(), count, stages, microbatches, order)
+        });
+        let best = of_parts.min_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+        best.filter(|best| best.division.is_some()).unwrap_or(Candidate { is_stuck: true, ..candidate })
     }
 
     fn fits(&self, realized: &Realized) -> bool {
