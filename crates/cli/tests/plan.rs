@@ -184,8 +184,9 @@ fn spoiled_plans_are_refused() {
     check("a plan for another program", &with("/model/fingerprint", "0".into()));
     check("there is no engine `none`", &with("/engine", "none".into()));
     check("its cluster", &with("/cluster/file", serde_json::json!(["name = 3"])));
-    plan(CASES[5], &good);
-    let mut staged = read(&good);
+    let uneven = folder.path().join("uneven.json");
+    plan(CASES[5], &uneven);
+    let mut staged = read(&uneven);
     staged["stages"]["meshes"] = serde_json::json!(["device=1", "device=3"]);
     check("`device=3` is no mesh of a stage", &staged.to_string());
     staged["stages"]["meshes"] = serde_json::json!(["device=1"]);

@@ -36,7 +36,8 @@ def make_copy(here: jax.ShapeDtypeStruct, there: jax.ShapeDtypeStruct) -> Callab
     whole = NamedSharding(source, PartitionSpec()), NamedSharding(target, PartitionSpec())
     kinds = tuple(jax.ShapeDtypeStruct(here.shape, here.dtype, sharding=sharding) for sharding in whole)
     senders = [device % source.devices.size for device in range(target.devices.size)]
-    transfer = _between_processes(source, target, [kinds], senders)
+    # Copies to several stages follow each other in no order that all processes have in common, so that each waits.
+    transfer = _between_processes(source, target, [kinds], senders, waits=True)
     gather = jax.jit(lambda array: array, out_shardings=whole[0])
     cut = jax.jit(lambda array: array, out_shardings=there.sharding)
 
@@ -59,7 +60,9 @@ def _moved(array: jax.Array, there: jax.ShapeDtypeStruct, source: Mesh, senders:
     return jax.make_array_from_single_device_arrays(there.shape, there.sharding, moved, dtype=there.dtype)
 
 
-def _between_processes(source: Mesh, target: Mesh, kinds: Sequence[Kinds], senders: Sequence[int]) -> Transfer:
+def _between_processes(
+    source: Mesh, target: Mesh, kinds: Sequence[Kinds], senders: Sequence[int], waits: bool = False
+) -> Transfer:
     """Devices of several processes only meet in a program that all of them run: one in which devices of a stage give
     what they have to those of the other. What goes in there on the receiving stage is zeros."""
     mesh = Mesh(np.array([*source.devices.flat, *target.devices.flat]), (STAGES,))
@@ -69,12 +72,12 @@ def _between_processes(source: Mesh, target: Mesh, kinds: Sequence[Kinds], sende
     specs = tuple(PartitionSpec(STAGES) if shape else PartitionSpec() for shape in shapes)
     wholes = [(mesh.devices.size * shape[0], *shape[1:]) if shape else () for shape in shapes]
     joined = [NamedSharding(mesh, spec) for spec in specs]
-    shifted = jax.shard_map(shift, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)
+    program = jax.shard_map(shift, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)
     abstract = [
         jax.ShapeDtypeStruct(whole, here.dtype, sharding=sharding)
         for whole, (here, _), sharding in zip(wholes, kinds, joined)
     ]
-    compiled = jax.jit(shifted).lower(*abstract).compile()
+    compiled = jax.jit(program).lower(*abstract).compile()
     zeros = [_zeros(shape, here.dtype, target) for shape, (here, _) in zip(shapes, kinds)]
 
     def given(array: Any, zero: Sequence[jax.Array], whole: tuple[int, ...], sharding: NamedSharding) -> jax.Array:
@@ -82,8 +85,10 @@ def _between_processes(source: Mesh, target: Mesh, kinds: Sequence[Kinds], sende
         return jax.make_array_from_single_device_arrays(whole, sharding, [*own, *zero], dtype=(zero or own)[0].dtype)
 
     def transfer(arrays: Sequence[Any]) -> Sequence[Any]:
-        rows = zip(arrays, zeros, wholes, joined)
-        return [_taken(array, there) for array, (_, there) in zip(compiled(*[given(*row) for row in rows]), kinds)]
+        shifted = compiled(*[given(*row) for row in zip(arrays, zeros, wholes, joined)])
+        if waits:
+            jax.block_until_ready(shifted)
+        return [_taken(array, there) for array, (_, there) in zip(shifted, kinds)]
 
     return transfer
 
@@ -105,6 +110,8 @@ def _shift(senders: Sequence[int], first: int) -> Callable[..., tuple[Any, ...]]
         def moved(part: Any) -> Any:
             found = jax.lax.ppermute(part, STAGES, rounds[0])
             for turn, pairs in enumerate(rounds[1:], 1):
+                # A round begins when the one before has ended, on all devices alike.
+                part, found = jax.lax.optimization_barrier((part, found))
                 found = jax.numpy.where(own == turn, jax.lax.ppermute(part, STAGES, pairs), found)
             return found
 
