@@ -111,7 +111,8 @@ impl<'m, 'g> Chosen<'m, 'g> {
         (parts, part_of, chunk_of)
     }
 
-    /// One mesh for all stages, where they have several. Nothing where it cannot be made, which is none where one does.
+    /// One mesh for all stages where they have several, and no other where they have one. The outer `None` says that it
+    /// cannot be made.
     fn union(&self, program: &Program, layers: &Layers, parts: &[Part], part_of: &[usize]) -> Option<Option<Union>> {
         let mut meshes: Vec<(&Mesh, Vec<Does>)> = Vec::new();
         for (stage, _, menu) in &self.chunks {
