@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::reshard::Ways;
+use super::reshard::{Haste, Ways};
 use crate::program::{Id, Op, OpId, Program, ValueId, is_heavy};
 use crate::shard::{Carried, Layout, Piece, PieceSet, Pieces, Reduction, Sharding, Strategy, is_tie};
 
@@ -123,7 +123,7 @@ fn leave_loop(layout: &mut Layout<'_>, ways: &mut Ways<'_>, open: &mut Opened, v
         reduction: node.lies.reduction,
         ..layout.sharding(result).clone()
     };
-    let after = ways.price(layout.program.ty(result), &lies, &lies.finished());
+    let after = ways.price(layout.program.ty(result), &lies, &lies.finished(), haste(layout, result));
     let in_time = lies.partial.iter().any(|&piece| layout.mesh.is_temporal(piece));
     let is_worth_it = |after: &f64| in_time || *after < node.finished_price * trips as f64;
     let fits = joins && lies.reduction == Reduction::Sum && !lies.cut().intersects(PieceSet::of(&lies.partial));
@@ -158,7 +158,7 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &Opened, op: OpId, resu
     let ty = layout.program.ty(result);
     let own = strategy.result(rule, &layout.mesh, rule.results.first()?);
     if !own.partial.is_empty() {
-        let finished_price = ways.price(ty, &own, layout.sharding(result))?;
+        let finished_price = ways.price(ty, &own, layout.sharding(result), haste(layout, result))?;
         let (strategy, joined) = (strategy.clone(), SmallVec::new());
         let op = Some(op);
         return Some(Open { op, lies: own, strategy, joined, partial_price: 0.0, finished_price, finish_here: true });
@@ -175,10 +175,15 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &Opened, op: OpId, resu
     let spreading = spreading.sum::<Option<f64>>()?;
     let partial_price = opened().map(|node| node.partial_price).sum::<f64>() + spreading + uncutting;
     let before = opened().map(|node| node.finished_price).sum::<f64>();
-    let here = partial_price + ways.price(ty, &lies, layout.sharding(result))?;
+    let here = partial_price + ways.price(ty, &lies, layout.sharding(result), haste(layout, result))?;
     let finish_here = here < before;
     let finished_price = here.min(before);
     Some(Open { op: Some(op), lies, strategy, joined, partial_price, finished_price, finish_here })
+}
+
+/// Whether somebody waits for a value.
+fn haste(layout: &Layout<'_>, value: ValueId) -> Haste {
+    if layout.anatomy.is_gradient(value) { Haste::Combined } else { Haste::Awaited }
 }
 
 /// What it takes more to bring an op its other operands where it gives up being cut by what it carries. A product gives
@@ -205,7 +210,7 @@ fn uncut_price(
         }
         let mut to = |strategy: &Strategy| {
             let wanted = strategy.sharding(rule, &layout.mesh, labels);
-            ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted)
+            ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted, haste(layout, operand))
         };
         price += to(after)? - to(before)?;
     }
@@ -270,7 +275,7 @@ fn spread_price(
     let rule = layout.rule(op);
     let mut wanted = strategy.sharding(rule, &layout.mesh, &rule.operands[usize::from(index)]);
     (wanted.partial, wanted.reduction) = (lies.partial.clone(), lies.reduction);
-    ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted)
+    ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted, haste(layout, operand))
 }
 
 fn settle_operands(layout: &mut Layout<'_>, open: &mut Opened, op: OpId) {

@@ -3,11 +3,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::reshard::{Move, Step, Ways};
+use super::reshard::{Haste, Move, Step, Ways};
 use super::{Reason, Reshard};
 use crate::program::{
-    Argument, Binary, BroadcastInDim, DType, Dims, Direction, Id, Literal, LocationId, Op, OpId, Order, Program,
-    RegionId, Type, ValueId, Values,
+    Argument, ArgumentClass, Binary, BroadcastInDim, DType, Dims, Direction, Id, Literal, LocationId, Op, OpId, Order,
+    Program, RegionId, Type, ValueId, Values, is_heavy,
 };
 use crate::shard::{Layout, Mesh, Piece, Pieces, Reduction, Sharding};
 
@@ -148,9 +148,10 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             return self.materialize(old, wanted, reason);
         }
         let sources: Vec<Version> = versions.iter().filter(fits).cloned().collect();
+        let haste = self.haste(old, reason);
         let mut best: Option<(f64, Version, Vec<Move>)> = None;
         for source in sources {
-            if let Some((moves, price)) = self.ways.find(self.old.ty(old), &source.sharding, wanted)
+            if let Some((moves, price)) = self.ways.find(self.old.ty(old), &source.sharding, wanted, haste)
                 && best.as_ref().is_none_or(|(known, ..)| price < known)
             {
                 best = Some((*price, source, moves.clone()));
@@ -214,6 +215,24 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             from = to.clone();
         }
         Ok(value)
+    }
+
+    /// Whether somebody waits for a value that is resharded: for gradients nobody does before the update, nor for what
+    /// the step ends with, and what is brought before a loop is brought all at once.
+    fn haste(&self, old: ValueId, reason: Reason) -> Haste {
+        let Layout { anatomy, eager, .. } = self.layout;
+        let is_weight = || {
+            let class = anatomy.origins[old.index()].map(|argument| anatomy.classes[argument]);
+            matches!(class, Some(ArgumentClass::Parameter | ArgumentClass::State))
+        };
+        let in_loop = || self.scopes[self.homes[old.index()] as usize..].iter().any(|scope| scope.counter.is_some());
+        let is_combined = match reason {
+            Reason::Stored { .. } => true,
+            Reason::Made { .. } => anatomy.is_gradient(old),
+            Reason::Read { by } if is_heavy(&self.old.ops[by].op) => false,
+            Reason::Read { .. } => anatomy.is_gradient(old) || eager.is_empty() && is_weight() && in_loop(),
+        };
+        if is_combined { Haste::Combined } else { Haste::Awaited }
     }
 
     /// Whether a reshard serves the forward pass.

@@ -44,7 +44,7 @@ impl CollectiveKind {
 
 /// Seconds that a movement takes.
 pub fn estimate(mesh: &Mesh, movement: &Movement<'_>) -> f64 {
-    let Movement { step, pieces, before, after } = *movement;
+    let Movement { step, pieces, before, after, .. } = *movement;
     let Some(kind) = step.collective() else {
         let read = if matches!(step, Step::Spread { .. }) { before } else { 0 };
         return (read + after) as f64 / MEMORY_RATE;

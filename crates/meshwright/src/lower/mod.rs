@@ -20,7 +20,7 @@ pub use estimate::{CollectiveKind, estimate, sent_bytes};
 pub use explain::{Explanation, explain};
 pub use measure::{Measures, collective, measure};
 pub(crate) use piece::{EmittedPiece, Request, View, When, emit_piece};
-pub use reshard::{Move, Movement, Price, Step, Ways, reshard};
+pub use reshard::{Haste, Move, Movement, Price, Step, Ways, reshard};
 pub use stablehlo::stablehlo;
 
 use std::borrow::Cow;

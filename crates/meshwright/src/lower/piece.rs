@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Reason;
 use super::emit::Emitter;
-use super::reshard::{Step, Ways};
+use super::reshard::{Haste, Step, Ways};
 use super::temporal::{Level, Levels, without_axis};
 use crate::program::{Argument, DType, Id, Op, OpId, Program, ResultInfo, Type, ValueId};
 use crate::shard::{Layout, Piece, PieceSet, Sharding};
@@ -226,7 +226,7 @@ impl<'l, 'p, 'w> View<'l, 'p, 'w> {
         if in_time || from == wanted {
             return false;
         }
-        let Some((moves, _)) = ways.find(old.ty(value), from, wanted) else { return false };
+        let Some((moves, _)) = ways.find(old.ty(value), from, wanted, Haste::Awaited) else { return false };
         !moves.iter().any(|next| match &next.step {
             Step::AllGather { pieces, .. } => layout.eager.intersects(PieceSet::of(pieces)),
             _ => false,

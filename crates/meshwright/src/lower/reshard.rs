@@ -58,6 +58,16 @@ pub struct Movement<'a> {
     /// Bytes on a device before and after.
     pub before: usize,
     pub after: usize,
+    pub haste: Haste,
+}
+
+/// Whether somebody waits for what is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Haste {
+    /// It is wanted at once.
+    Awaited,
+    /// Nobody waits for it, so that engines move it together with others.
+    Combined,
 }
 
 /// Seconds, or anything else to be made small.
@@ -75,10 +85,10 @@ pub struct Move {
 
 /// The cheapest way between two shardings of a value of the (global) type, and its price. `None`
 /// where there is none, which only tiles in time can cause.
-pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Price<'_>) -> Way {
+pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, haste: Haste, price: Price<'_>) -> Way {
     let pieces = from.used().union(to.used());
     let is_complete = pieces.0.count_ones() <= COMPLETE_PIECES;
-    let mut search = Search { mesh, ty, to, price, is_complete, nodes: Vec::new(), known: FxHashMap::default() };
+    let mut search = Search { mesh, ty, to, haste, price, is_complete, nodes: Vec::new(), known: FxHashMap::default() };
     search.nodes.push(Node { sharding: from.clone(), price: 0.0, arrival: None, done: false });
     search.known.insert(from.clone(), 0);
     let mut queue = BinaryHeap::from([Candidate { price: 0.0, node: 0 }]);
@@ -100,7 +110,7 @@ pub fn reshard(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding, price: Pr
 pub struct Ways<'a> {
     mesh: &'a Mesh,
     price: Price<'a>,
-    known: FxHashMap<(Sharding, Sharding, Type), Way>,
+    known: FxHashMap<(Sharding, Sharding, Type, Haste), Way>,
 }
 
 impl<'a> Ways<'a> {
@@ -109,21 +119,21 @@ impl<'a> Ways<'a> {
     }
 
     /// See [`reshard`].
-    pub fn find(&mut self, ty: &Type, from: &Sharding, to: &Sharding) -> Option<&(Vec<Move>, f64)> {
-        let key = (from.clone(), to.clone(), ty.clone());
+    pub fn find(&mut self, ty: &Type, from: &Sharding, to: &Sharding, haste: Haste) -> Option<&(Vec<Move>, f64)> {
+        let key = (from.clone(), to.clone(), ty.clone(), haste);
         let (mesh, price) = (self.mesh, self.price);
-        self.known.entry(key).or_insert_with(|| reshard(mesh, ty, from, to, price)).as_ref()
+        self.known.entry(key).or_insert_with(|| reshard(mesh, ty, from, to, haste, price)).as_ref()
     }
 
     /// The price of the cheapest way.
-    pub fn price(&mut self, ty: &Type, from: &Sharding, to: &Sharding) -> Option<f64> {
+    pub fn price(&mut self, ty: &Type, from: &Sharding, to: &Sharding, haste: Haste) -> Option<f64> {
         // Sums over time are kept where they are and cost nothing to move.
         if from.partial.iter().any(|&piece| self.mesh.is_temporal(piece)) {
             let spatial = |piece: &Piece| !self.mesh.is_temporal(*piece);
             let partial = from.partial.iter().copied().filter(spatial).collect();
-            return self.price(ty, &Sharding { partial, ..from.clone() }, to);
+            return self.price(ty, &Sharding { partial, ..from.clone() }, to, haste);
         }
-        if from == to { Some(0.0) } else { self.find(ty, from, to).map(|(_, price)| *price) }
+        if from == to { Some(0.0) } else { self.find(ty, from, to, haste).map(|(_, price)| *price) }
     }
 }
 
@@ -137,6 +147,7 @@ struct Search<'a> {
     mesh: &'a Mesh,
     ty: &'a Type,
     to: &'a Sharding,
+    haste: Haste,
     price: Price<'a>,
     is_complete: bool,
     nodes: Vec<Node>,
@@ -195,6 +206,7 @@ impl Search<'_> {
             pieces: next.step.pieces(),
             before: bytes(&self.nodes[from].sharding),
             after: bytes(&next.to),
+            haste: self.haste,
         };
         let price = self.nodes[from].price + (self.price)(self.mesh, &movement);
         let node = match self.known.get(&next.to) {

@@ -5,7 +5,7 @@ use super::fixed::Told;
 use super::label::{Effort, Exposure};
 use super::recipe::freeze;
 use super::sketch::{Frame, Ground, Sketch};
-use crate::lower::{Movement, Price, Step};
+use crate::lower::{Haste, Movement, Price, Step};
 use crate::profile::MemoryModel;
 use crate::shard::{Layout, Mesh, PieceSet, Reduction};
 
@@ -18,7 +18,7 @@ pub(crate) fn lay_out_cheapest(
 ) -> Result<Vec<String>, String> {
     let unit = unit(layout, price);
     let memory_model = MemoryModel::Ordered;
-    let costs = Costs { worker: None, price, combined: price, host_seconds_per_byte: 0.0, unit, memory_model };
+    let costs = Costs { worker: None, price, host_seconds_per_byte: 0.0, unit, memory_model };
     let mut ground = Ground::new(layout.on(Mesh::default()), costs, Some(told))?;
     // The program is what it is from here on.
     ground.may_recompute = false;
@@ -43,6 +43,7 @@ fn unit(layout: &Layout<'_>, price: Price<'_>) -> f64 {
     let pieces: Vec<_> = mesh.all_pieces().filter(|&piece| !mesh.is_temporal(piece)).collect();
     let largest = layout.program.values.iter().map(|(_, value)| value.ty.bytes()).max().unwrap_or(0);
     let step = Step::AllReduce { pieces: pieces.iter().copied().collect(), reduction: Reduction::Sum };
-    let cost = price(mesh, &Movement { step: &step, pieces: &pieces, before: largest, after: largest });
+    let cost =
+        price(mesh, &Movement { step: &step, pieces: &pieces, before: largest, after: largest, haste: Haste::Awaited });
     if cost.is_finite() && cost > 0.0 { cost * 1e-9 } else { 1e-9 }
 }

@@ -13,6 +13,8 @@ pub(super) const MOST_GAP: f64 = 5e-3;
 const MOST_ROUNDS: usize = 3;
 /// What labels promise, by what they differ in from a simulation, may be worse than the best by this factor.
 const MOST_WORSE_PROMISED: f64 = 1.015;
+/// Labels that cost less by no more than this share are as good, and not simulated.
+const LEAST_OTHER: f64 = 1e-6;
 /// Nothing is taken to be hidden altogether.
 const LEAST_EXPOSED: f64 = 0.05;
 
@@ -121,7 +123,9 @@ impl<'g> Candidate<'g> {
             true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
             false => next,
         };
-        is_promising(next.seconds).then_some(next)
+        // Under another limit, what costs more may be what fits.
+        let is_other = before.is_bound || next.is_bound || next.seconds < known * (1.0 - LEAST_OTHER);
+        (is_other && is_promising(next.seconds)).then_some(next)
     }
 }
 

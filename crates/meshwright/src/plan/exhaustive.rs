@@ -8,7 +8,6 @@
 use meshwright_solver::problem::{Cost, FORBIDDEN, scaled};
 
 use super::choices::Choice;
-use super::costs::Costs;
 use super::graph::{Flow, Kind, Origin, Reader};
 use super::label::{Effort, Label};
 use super::lives::Mode;
@@ -19,6 +18,7 @@ use super::sketch::Sketch;
 use super::space::{FIRST_EXPOSURE, Space};
 use crate::cluster::parse;
 use crate::import::import;
+use crate::lower::Haste;
 use crate::simulate::{Engine, engine};
 
 #[path = "../../tests/small_programs/mod.rs"]
@@ -183,7 +183,7 @@ type End = (Place, Mode);
 struct Making<'s, 'g> {
     sketch: &'s Sketch<'g>,
     parts: Parts<'s>,
-    alone: Moves<'s>,
+    awaited: Moves<'s>,
     combined: Moves<'s>,
     labels: Vec<Vec<Label>>,
     /// In the order in which they are made: classes, and flows with several readers after the first who has to do with
@@ -199,7 +199,7 @@ enum Subject {
 
 impl<'s, 'g> Making<'s, 'g> {
     fn new(sketch: &'s Sketch<'g>, only: Option<&[Label]>) -> Making<'s, 'g> {
-        let Costs { price, combined, .. } = sketch.ground.costs;
+        let price = sketch.ground.costs.price;
         let parts = Parts { program: sketch.ground.program, axes: &sketch.axes, time: &sketch.time };
         let all = |(class, choices): (usize, &Vec<Choice>)| -> Vec<Label> {
             let modes = &sketch.lives.modes[class];
@@ -218,10 +218,9 @@ impl<'s, 'g> Making<'s, 'g> {
             Subject::Class(class) => (class, 0),
             Subject::Flow { after, flow } => (after, flow + 1),
         });
-        let moves = |price, shared| Moves::new(&sketch.frame.mesh, &sketch.axes, price, shared);
-        let alone = moves(price, &sketch.prices.alone);
-        let combined = moves(combined, &sketch.prices.combined);
-        Making { sketch, parts, alone, combined, labels, order }
+        let moves = |haste: Haste| Moves::new(&sketch.frame.mesh, &sketch.axes, price, &sketch.prices, haste);
+        let (awaited, combined) = (moves(Haste::Awaited), moves(Haste::Combined));
+        Making { sketch, parts, awaited, combined, labels, order }
     }
 
     fn decisions(mut self) -> Vec<Decision> {
@@ -338,7 +337,8 @@ impl<'s, 'g> Making<'s, 'g> {
         if !self.parts.may_move(flow.value, from, to) {
             return FORBIDDEN;
         }
-        let moves = if kind == Kind::Gradient { &mut self.combined } else { &mut self.alone };
+        let is_combined = kind == Kind::Gradient || kind == Kind::Weight && flow.is_early;
+        let moves = if is_combined { &mut self.combined } else { &mut self.awaited };
         let exposed = if flow.is_outside { 1.0 } else { FIRST_EXPOSURE.of(kind) };
         let times = (flow.count * flow.times) as f64 * exposed * if mode == Mode::Again { 2.0 } else { 1.0 };
         scaled(times * moves.seconds(&self.parts.tile(flow.value), from, to), self.sketch.ground.costs.unit)

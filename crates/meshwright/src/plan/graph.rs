@@ -6,8 +6,10 @@ use super::alike::Classes;
 use super::bundle::{Bundles, source};
 use super::choices::Choice;
 use super::moves::Place;
+use super::sketch::Frame;
 use super::time::Time;
-use crate::program::{ArgumentClass, Id, OpId, Phase, Program, ValueId, is_heavy};
+use crate::lower::Haste;
+use crate::program::{ArgumentClass, Id, OpId, Program, ValueId, is_heavy};
 use crate::shard::Layout;
 
 /// Values that pass between classes, all of a kind told once.
@@ -20,6 +22,8 @@ pub(super) struct Graph {
     pub(super) flow_of: Vec<[Option<u32>; 2]>,
     /// Weights are gathered, and gradients reduced, in every trip.
     pub(super) is_eager: bool,
+    /// Parameters are stored as they are read.
+    pub(super) is_stored: bool,
 }
 
 /// A value that some read, mostly in the same pass: it is brought to them once.
@@ -35,10 +39,21 @@ pub(super) struct Flow {
     pub(super) kind: Kind,
     /// It is brought there before or after a loop over microbatches, where nothing runs beside it.
     pub(super) is_outside: bool,
-    /// It is brought there before such a loop, and kept until its end.
+    /// It is brought there before such a loop, and kept until its end, or when the step before ends, and kept.
     pub(super) is_early: bool,
     /// It is read in the forward pass too, where parts of sums are added up.
     pub(super) is_finished: bool,
+}
+
+impl Flow {
+    /// Whether somebody waits for it on its way.
+    pub(super) fn haste(&self, kind: Kind) -> Haste {
+        match kind {
+            Kind::Gradient => Haste::Combined,
+            Kind::Weight if self.is_early => Haste::Combined,
+            Kind::Activation | Kind::Weight => Haste::Awaited,
+        }
+    }
 }
 
 /// What a value that is moved is for.
@@ -102,25 +117,22 @@ impl Reader {
 }
 
 impl Graph {
-    /// `is_eager`: weights are gathered, and gradients reduced, in every trip.
-    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, classes: &Classes, time: &Time, is_eager: bool) -> Graph {
+    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, classes: &Classes, time: &Time, frame: &Frame) -> Graph {
+        let Frame { is_eager, is_stored, .. } = *frame;
         let program = layout.program;
         let reads = reads(program, bundles, classes);
-        let is_gradient = gradients(layout);
         let origins = origins(layout, bundles, classes, &reads);
         let mut numbers: BTreeMap<(Origin, Vec<Reader>, usize, Kind), usize> = BTreeMap::new();
         let mut flows: Vec<Flow> = Vec::new();
         let mut flow_of = vec![[None; 2]; program.values.len()];
         for value in program.values.ids() {
             let Some(origin) = origins[value.index()] else { continue };
-            let kind = kind(layout, &is_gradient, value, &reads[value.index()]);
+            let kind = kind(layout, value, &reads[value.index()]);
             let in_loop = |read: &Read| time.trips(read.by) > 1;
-            // What is brought before a loop is there for both passes.
-            let is_early = kind == Kind::Weight
-                && time.microbatches > 1
-                && !is_eager
-                && !time.is_tiled(value)
-                && reads[value.index()].iter().any(in_loop);
+            // What is brought before a loop, or when the step before ends, is there for both passes.
+            let is_before_loop = time.microbatches > 1 && !is_eager && reads[value.index()].iter().any(in_loop);
+            let is_before_step = is_stored && program.producer(value).is_none();
+            let is_early = kind == Kind::Weight && !time.is_tiled(value) && (is_before_loop || is_before_step);
             let passes: &[Option<bool>] = if is_early { &[None] } else { &[Some(true), Some(false)] };
             for &pass in passes {
                 let in_pass = |read: &&Read| pass.is_none_or(|forward| layout.anatomy.is_forward(read.by) == forward);
@@ -133,6 +145,7 @@ impl Graph {
                 }
                 let in_loop = readers().any(in_loop) || program.producer(value).is_some_and(|op| time.trips(op) > 1);
                 let is_repeated = time.is_tiled(value) || is_eager && in_loop;
+                let is_before = kind == Kind::Weight && pass != Some(false);
                 let times = if is_repeated { time.microbatches } else { 1 };
                 let number = *numbers.entry((origin, list.clone(), times, kind)).or_insert(flows.len());
                 if number == flows.len() {
@@ -143,7 +156,7 @@ impl Graph {
                         count: 0,
                         times,
                         kind,
-                        is_outside: in_loop && !is_repeated && time.microbatches > 1,
+                        is_outside: (in_loop || is_before) && !is_repeated && time.microbatches > 1,
                         is_early,
                         is_finished: pass == Some(false) && flow_of[value.index()][0].is_some(),
                     });
@@ -158,7 +171,7 @@ impl Graph {
                 }
             }
         }
-        Graph { flows, origins, flow_of, is_eager }
+        Graph { flows, origins, flow_of, is_eager, is_stored }
     }
 }
 
@@ -210,29 +223,13 @@ fn origins(layout: &Layout<'_>, bundles: &Bundles, classes: &Classes, reads: &[V
     origins
 }
 
-fn kind(layout: &Layout<'_>, is_gradient: &[bool], value: ValueId, reads: &[Read]) -> Kind {
+fn kind(layout: &Layout<'_>, value: ValueId, reads: &[Read]) -> Kind {
     let argument = layout.anatomy.origins[value.index()];
-    let is_update = |op: OpId| layout.anatomy.phase(op) == Phase::Update;
     // What updates move within themselves is wanted at once, and so is what products read.
     let is_product = |read: &Read| is_heavy(&layout.program.ops[read.by].op);
-    let is_between = || !layout.program.producer(value).is_some_and(is_update) && !reads.iter().any(is_product);
     match argument.map(|argument| layout.anatomy.classes[argument]) {
         Some(ArgumentClass::Parameter | ArgumentClass::State) => Kind::Weight,
-        _ if is_gradient[value.index()] && is_between() => Kind::Gradient,
+        _ if layout.anatomy.is_gradient(value) && !reads.iter().any(is_product) => Kind::Gradient,
         _ => Kind::Activation,
     }
-}
-
-/// For every value whether nothing but updates is made of it.
-fn gradients(layout: &Layout<'_>) -> Vec<bool> {
-    let program = layout.program;
-    let mut is_gradient = vec![true; program.values.len()];
-    for &op in program.body().ops.iter().rev() {
-        let leads_on = |result: &ValueId| !is_gradient[result.index()];
-        let is_update = layout.anatomy.phase(op) == Phase::Update;
-        if !is_update && (layout.anatomy.is_forward(op) || program.ops[op].results.iter().any(leads_on)) {
-            program.ops[op].operands.iter().for_each(|operand| is_gradient[operand.index()] = false);
-        }
-    }
-    is_gradient
 }

@@ -12,6 +12,7 @@ use super::moves::{Moves, Place};
 use super::parts::Parts;
 use super::problem::{Brought, Building, added, is_itself};
 use super::runner_up::{Contest, contests};
+use crate::lower::Haste;
 
 /// What was chosen.
 #[derive(Clone, Debug)]
@@ -174,16 +175,15 @@ impl Task<'_> {
 
 /// What it takes to bring values elsewhere.
 pub(super) struct Prices<'m> {
-    pub(super) alone: Moves<'m>,
-    /// Of gradients: nobody waits for them, so that engines move many at a time.
+    pub(super) awaited: Moves<'m>,
     pub(super) combined: Moves<'m>,
 }
 
 impl<'m> Prices<'m> {
-    pub(super) fn of(&mut self, kind: Kind) -> &mut Moves<'m> {
-        match kind {
-            Kind::Activation | Kind::Weight => &mut self.alone,
-            Kind::Gradient => &mut self.combined,
+    pub(super) fn of(&mut self, flow: &Flow, kind: Kind) -> &mut Moves<'m> {
+        match flow.haste(kind) {
+            Haste::Awaited => &mut self.awaited,
+            Haste::Combined => &mut self.combined,
         }
     }
 }
@@ -273,8 +273,8 @@ fn legs(
     let made = flow.origin.place(chosen(flow.origin.class()));
     let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
     let (middle, onward) = copy.map_or((from, flow.kind), |middle| (middle, flow.kind.onward()));
-    let first = moves.of(flow.kind).seconds(&ty, from, middle);
-    let moves = moves.of(onward);
+    let first = moves.of(flow, flow.kind).seconds(&ty, from, middle);
+    let moves = moves.of(flow, onward);
     let mut second = 0.0;
     for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
         let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::lower::{Movement, Price, Step};
+use crate::lower::{Haste, Movement, Price, Step};
 use crate::program::Type;
 use crate::shard::{Mesh, Pieces, Reduction, Sharding};
 
@@ -115,19 +115,29 @@ type Known = FxHashMap<(Type, Place), FxHashMap<Place, f64>>;
 
 /// Prices on a mesh that somebody has found, for whoever asks next.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shared(Arc<Mutex<Known>>);
+struct Shared(Arc<Mutex<Known>>);
 
-/// The same of moves alone, and of those that engines move many at a time.
+/// The same of moves that somebody waits for, and of those that engines combine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedPrices {
-    pub(super) alone: Shared,
-    pub(super) combined: Shared,
+    awaited: Shared,
+    combined: Shared,
+}
+
+impl SharedPrices {
+    fn of(&self, haste: Haste) -> &Shared {
+        match haste {
+            Haste::Awaited => &self.awaited,
+            Haste::Combined => &self.combined,
+        }
+    }
 }
 
 /// Prices of all reshards, found as they are asked for.
 pub(super) struct Moves<'a> {
     mesh: &'a Mesh,
     axes: &'a Axes,
+    haste: Haste,
     price: Price<'a>,
     known: Known,
     shared: &'a Shared,
@@ -146,9 +156,16 @@ impl Drop for Moves<'_> {
 
 impl<'a> Moves<'a> {
     /// Takes along what others know, whom this leaves with nothing meanwhile: they find the same again.
-    pub(super) fn new(mesh: &'a Mesh, axes: &'a Axes, price: Price<'a>, shared: &'a Shared) -> Moves<'a> {
+    pub(super) fn new(
+        mesh: &'a Mesh,
+        axes: &'a Axes,
+        price: Price<'a>,
+        shared: &'a SharedPrices,
+        haste: Haste,
+    ) -> Moves<'a> {
+        let shared = shared.of(haste);
         let known = shared.0.lock().map(|mut shared| std::mem::take(&mut *shared)).unwrap_or_default();
-        Moves { mesh, axes, price, known, shared }
+        Moves { mesh, axes, haste, price, known, shared }
     }
 
     /// Seconds to bring a value of the (global) type from one place to another; infinite where there is no way.
@@ -156,7 +173,7 @@ impl<'a> Moves<'a> {
         if from == to {
             return 0.0;
         }
-        let (mesh, axes, price) = (self.mesh, self.axes, self.price);
+        let (mesh, axes, haste, price) = (self.mesh, self.axes, self.haste, self.price);
         // What all have becomes parts of a sum where all but one forget it.
         let is_spread = |axis: &usize| to.spot(*axis) == PARTIAL && from.spot(*axis) != PARTIAL;
         let spread: SmallVec<[usize; 6]> = (0..axes.len()).filter(is_spread).collect();
@@ -165,11 +182,11 @@ impl<'a> Moves<'a> {
             let pieces: Pieces = spread.iter().flat_map(|&axis| axes.pieces[axis].iter().copied()).collect();
             let bytes = axes.local(before, ty).bytes();
             let step = Step::Spread { pieces: pieces.clone(), reduction: Reduction::Sum };
-            let own = price(mesh, &Movement { step: &step, pieces: &pieces, before: bytes, after: bytes });
+            let own = price(mesh, &Movement { step: &step, pieces: &pieces, before: bytes, after: bytes, haste });
             return self.seconds(ty, from, before) + own;
         }
         let entry = self.known.entry((ty.clone(), from));
-        let found = entry.or_insert_with(|| Ways { mesh, axes, price, ty }.from(from));
+        let found = entry.or_insert_with(|| Ways { mesh, axes, haste, price, ty }.from(from));
         found.get(&to).copied().unwrap_or(f64::INFINITY)
     }
 }
@@ -177,6 +194,7 @@ impl<'a> Moves<'a> {
 struct Ways<'a> {
     mesh: &'a Mesh,
     axes: &'a Axes,
+    haste: Haste,
     price: Price<'a>,
     ty: &'a Type,
 }
@@ -234,7 +252,8 @@ impl Ways<'_> {
             (_, 0) => Step::AllGather { dim: dim(spot), pieces: pieces.clone() },
             (_, _) => Step::AllToAll { from: dim(spot), to: dim(target), pieces: pieces.clone() },
         };
-        let own = (self.price)(self.mesh, &Movement { step: &step, pieces: &pieces, before, after });
+        let haste = self.haste;
+        let own = (self.price)(self.mesh, &Movement { step: &step, pieces: &pieces, before, after, haste });
         // Axes leave a dimension, and come to it, as its innermost; else parts are exchanged first.
         let is_inner = |place: Place, spot: u32| {
             let others = (0..self.axes.len()).filter(|axis| place.spot(*axis) == spot && !members.contains(axis));
@@ -243,7 +262,8 @@ impl Ways<'_> {
         let extra =
             [(from, spot, before), (to, target, after)].into_iter().filter(|&(place, spot, _)| !is_inner(place, spot));
         let permute = |bytes: usize| {
-            (self.price)(self.mesh, &Movement { step: &Step::Permute, pieces: &[], before: bytes, after: bytes })
+            let (step, pieces) = (&Step::Permute, &[]);
+            (self.price)(self.mesh, &Movement { step, pieces, before: bytes, after: bytes, haste })
         };
         own + extra.map(|(_, _, bytes)| permute(bytes)).sum::<f64>()
     }

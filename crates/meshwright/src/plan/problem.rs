@@ -216,7 +216,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let ty = parts.tile(flow.value);
         let scale = (flow.count * flow.times) as f64 * self.task.exposed(flow, kind);
         let is_needed = is_needed_again(flow, froms, tos);
-        let moves = self.moves.of(kind);
+        let moves = self.moves.of(flow, kind);
         let mut known: Vec<(Place, Place, f64)> = Vec::new();
         let mut seconds = |left: Place, right: Place| match known.last() {
             Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,

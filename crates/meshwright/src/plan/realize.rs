@@ -60,6 +60,15 @@ impl Chosen<'_> {
         }
     }
 
+    /// How every argument lies where the forward pass reads it, if it does.
+    pub(super) fn used(&self, program: &Program) -> Vec<Option<Sharding>> {
+        let argument = |&value: &ValueId| {
+            let place = self.brought(self.graph.flow_of[value.index()][0]?)?;
+            Some(self.sharding(program, value, place))
+        };
+        program.body().arguments.iter().map(argument).collect()
+    }
+
     fn op_recipe(&self, program: &Program, op: OpId, cut: &Cut) -> OpRecipe {
         let results = program.ops[op].results.iter().enumerate().map(|(index, &value)| {
             let lies = cut.lies[index].finished(self.axes.len());
@@ -129,12 +138,15 @@ impl Chosen<'_> {
             return None;
         }
         let flow = self.graph.flow_of[value.index()].iter().flatten().next()?;
-        let copy = self.labelled.copies[*flow as usize];
-        let place = copy.or_else(|| {
-            let reader = self.graph.flows[*flow as usize].readers.first()?;
-            Some(reader.place(self.choice(reader.class)))
-        })?;
         // Lowering carries parts of sums on where that is cheaper.
-        Some(place.finished(self.axes.len()))
+        Some(self.brought(*flow)?.finished(self.axes.len()))
+    }
+
+    /// Where a flow is brought: for all its readers, or for the first.
+    fn brought(&self, flow: u32) -> Option<Place> {
+        self.labelled.copies[flow as usize].or_else(|| {
+            let reader = self.graph.flows[flow as usize].readers.first()?;
+            Some(reader.place(self.choice(reader.class)))
+        })
     }
 }

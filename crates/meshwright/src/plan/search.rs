@@ -7,13 +7,13 @@ use super::binding::Binding;
 use super::candidate::{Candidate, refine};
 use super::check::check;
 use super::considered::{ALIKE, Considered, by_time, distinct, pareto};
-use super::costs::{Costs, combined_seconds};
+use super::costs::Costs;
 use super::decision::{Decision, decisions};
 use super::fixed::Told;
 use super::least::{UNLIMITED, least};
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
-use super::short::{hold, settle, slice, split_layers};
+use super::short::{hold, settle, slice, split_layers, store};
 use super::sketch::{Frame, Ground, Outcome, Sketch};
 use super::space::Space;
 use super::work::Worker;
@@ -192,18 +192,11 @@ impl<'r> Request<'r> {
     pub(super) fn in_space<R>(&self, act: impl FnOnce(&Space<'_>) -> R) -> Result<R, Refusal> {
         let (runner, engine) = (self.runner(), self.engine);
         let price = move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement);
-        let combined = move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement);
         let worker = Some(Worker { device: runner.device, engine });
         // A byte is far less than the clock tells, so that many are asked for.
         let host_seconds_per_byte = runner.host_copy_seconds(1 << 30) / f64::from(1 << 30);
-        let costs = Costs {
-            worker,
-            price: &price,
-            combined: &combined,
-            host_seconds_per_byte,
-            unit: NANOSECOND,
-            memory_model: engine.memory_model,
-        };
+        let costs =
+            Costs { worker, price: &price, host_seconds_per_byte, unit: NANOSECOND, memory_model: engine.memory_model };
         let base = Layout::new(self.program, Mesh::default());
         let ground = Ground::new(base, costs, self.told).map_err(Refusal::Unplannable)?;
         let space = Space::new(self, &ground)?;
@@ -255,6 +248,7 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
         hold(request, space, &mut searched);
     }
     settle(request, &mut searched);
+    store(request, &mut searched);
     searched
 }
 

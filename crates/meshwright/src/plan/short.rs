@@ -9,6 +9,7 @@ use super::search::{AT_ONCE, LEAST_FASTER, MOST_SIMULATED, MOST_WORSE, Request, 
 use super::sketch::{Outcome, Sketch};
 use super::space::{FIRST_EXPOSURE, Space};
 use crate::program::ArgumentClass;
+use crate::simulate::Timeline;
 use crate::tactics::Freedom;
 
 /// Slices are tried where more memory could save more than this share of the time.
@@ -114,6 +115,24 @@ pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
             *bound = bound.max(again.lower_bound_seconds.min(outcome.labelled.seconds));
         }
     }
+}
+
+/// Parameters of the best may be stored as they are read, where nobody told how they are. What hides behind an update is
+/// known to simulations alone, so that this is tried wherever anything is waited for.
+pub(super) fn store(request: &Request<'_>, searched: &mut Searched<'_>) {
+    let is_waited_for = |outcome: &Outcome| {
+        let Timeline { step_seconds, stages, .. } = &outcome.timeline;
+        stages[0].exposed_seconds > LEAST_FASTER * step_seconds
+    };
+    let Some((sketch, outcome)) = searched.best(request).filter(|(_, outcome)| is_waited_for(outcome)) else { return };
+    if request.told.is_some_and(|told| !told.before.is_empty()) {
+        return;
+    }
+    let (limit_bytes, seconds) = (outcome.limit_bytes(request), outcome.timeline.step_seconds);
+    let stored = Arc::new(sketch.stored());
+    let labelled = stored.label(limit_bytes, exposed(outcome), None, Effort::Little);
+    let candidate = labelled.map(|labelled| Candidate::labelled(stored, limit_bytes, labelled));
+    refine(request, candidate.into_iter().collect(), seconds, searched);
 }
 
 /// Whether more memory could be worth it for something that is labelled with so many seconds.

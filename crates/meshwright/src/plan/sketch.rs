@@ -22,7 +22,7 @@ use super::runner_up::Contest;
 use super::split::Thick;
 use super::time::{MOST_FACTORS, Time};
 use super::work::Work;
-use crate::lower::LocalProgram;
+use crate::lower::{Haste, LocalProgram};
 use crate::program::{ArgumentClass, Id, Program, is_heavy};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Prepared, Runner, Timeline, simulate};
@@ -122,6 +122,8 @@ pub(super) struct Frame {
     pub(super) is_sliced: bool,
     /// State lies on the host.
     pub(super) is_held: bool,
+    /// Parameters are stored as they are read.
+    pub(super) is_stored: bool,
     /// Axes that do not cut what is cut into microbatches, in order.
     pub(super) unbatched: Vec<usize>,
 }
@@ -129,8 +131,16 @@ pub(super) struct Frame {
 impl Frame {
     /// The plainest.
     pub(super) fn new(mesh: Mesh, microbatches: usize) -> Frame {
-        let unbatched = Vec::new();
-        Frame { mesh, microbatches, is_eager: false, runs: 1, is_sliced: false, is_held: false, unbatched }
+        Frame {
+            mesh,
+            microbatches,
+            is_eager: false,
+            runs: 1,
+            is_sliced: false,
+            is_held: false,
+            is_stored: false,
+            unbatched: Vec::new(),
+        }
     }
 }
 
@@ -177,11 +187,11 @@ impl<'g> Sketch<'g> {
             }
         };
         let axes = Axes::new(&frame.mesh);
-        let graph = Graph::new(base, bundles, &classes, &time, frame.is_eager);
+        let graph = Graph::new(base, bundles, &classes, &time, &frame);
         let lives = Lives::new(ground, &time, &classes, &graph, frame.is_held);
         let prices = ground.prices(&frame.mesh);
         let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Arc::default(), lives, prices };
-        let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, costs.price, &sketch.prices.alone);
+        let mut moves = Moves::new(&sketch.frame.mesh, &sketch.axes, costs.price, &sketch.prices, Haste::Awaited);
         let mut layout = base.on(sketch.frame.mesh.clone());
         if let Some(fixed) = &fixed {
             fixed.block(&mut layout);
@@ -219,9 +229,18 @@ impl<'g> Sketch<'g> {
 
     /// The same where weights are gathered, and gradients reduced, in every trip.
     pub(super) fn made_eager(&self) -> Sketch<'g> {
-        let Sketch { ground, frame, axes, time, classes, choices, prices, .. } = self;
-        let frame = Frame { is_eager: true, ..frame.clone() };
-        let graph = Graph::new(&ground.base, &ground.bundles, classes, time, true);
+        self.reframed(Frame { is_eager: true, ..self.frame.clone() })
+    }
+
+    /// The same where parameters are stored as they are read, and so gathered once.
+    pub(super) fn stored(&self) -> Sketch<'g> {
+        self.reframed(Frame { is_eager: false, is_stored: true, ..self.frame.clone() })
+    }
+
+    /// The same where values go other ways.
+    fn reframed(&self, frame: Frame) -> Sketch<'g> {
+        let Sketch { ground, axes, time, classes, choices, prices, .. } = self;
+        let graph = Graph::new(&ground.base, &ground.bundles, classes, time, &frame);
         let lives = Lives::new(ground, time, classes, &graph, frame.is_held);
         let (axes, time) = (axes.clone(), time.clone());
         let (classes, choices, prices) = (classes.clone(), choices.clone(), prices.clone());
@@ -255,11 +274,9 @@ impl<'g> Sketch<'g> {
     }
 
     fn with_task<R>(&self, exposure: Exposure, act: impl FnOnce(&Task<'_>, &mut Prices<'_>) -> R) -> R {
-        let Costs { price, combined, unit, .. } = self.ground.costs;
-        let mut moves = Prices {
-            alone: Moves::new(&self.frame.mesh, &self.axes, price, &self.prices.alone),
-            combined: Moves::new(&self.frame.mesh, &self.axes, combined, &self.prices.combined),
-        };
+        let Costs { price, unit, .. } = self.ground.costs;
+        let moves = |haste: Haste| Moves::new(&self.frame.mesh, &self.axes, price, &self.prices, haste);
+        let mut moves = Prices { awaited: moves(Haste::Awaited), combined: moves(Haste::Combined) };
         let task = Task {
             parts: self.parts(),
             classes: &self.classes,
@@ -274,18 +291,29 @@ impl<'g> Sketch<'g> {
         act(&task, &mut moves)
     }
 
-    /// What was decided, told about the program itself.
-    pub(super) fn recipe(&self, labelled: &Labelled) -> Recipe {
-        let Ground { program, base, bundles, buffers, .. } = self.ground;
-        let chosen = Chosen {
-            bundles,
+    fn chosen<'a>(&'a self, labelled: &'a Labelled) -> Chosen<'a> {
+        Chosen {
+            bundles: &self.ground.bundles,
             classes: &self.classes,
             graph: &self.graph,
             choices: &self.choices,
             labelled,
             axes: &self.axes,
-        };
-        let mut recipe = chosen.recipe(base, buffers, &self.frame);
+        }
+    }
+
+    /// What was decided, told about the program itself.
+    pub(super) fn recipe(&self, labelled: &Labelled) -> Recipe {
+        let Ground { program, base, buffers, .. } = self.ground;
+        let mut recipe = self.chosen(labelled).recipe(base, buffers, &self.frame);
+        if self.frame.is_stored {
+            let used = self.chosen(labelled).used(program).into_iter();
+            for ((lies, used), class) in recipe.arguments.iter_mut().zip(used).zip(&self.ground.arguments) {
+                if let (Some(used), ArgumentClass::Parameter) = (used, class) {
+                    *lies = used;
+                }
+            }
+        }
         if self.frame.is_held {
             let anatomy = &self.ground.base.anatomy;
             recipe.held = (0..program.arguments.len()).filter(|&argument| is_state(anatomy, argument)).collect();

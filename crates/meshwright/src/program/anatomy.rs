@@ -18,6 +18,8 @@ pub struct Anatomy {
     /// For every op, also inside of regions.
     phases: Vec<Phase>,
     recomputed: Vec<bool>,
+    /// For every value, whether it is made before the update and nothing but updates is made of it.
+    only_updates: Vec<bool>,
 }
 
 /// When in a step an op runs.
@@ -41,7 +43,8 @@ impl Program {
         if losses.is_empty() {
             let gradients = vec![None; self.arguments.len()];
             let (phases, recomputed) = (vec![Phase::Forward; self.ops.len()], vec![false; self.ops.len()]);
-            return Anatomy { next, classes, origins, gradients, phases, recomputed };
+            let only_updates = vec![false; self.values.len()];
+            return Anatomy { next, classes, origins, gradients, phases, recomputed, only_updates };
         }
         let forward = Dependencies::of(self, &losses);
         let gradients = gradients(self, &next, &classes, &forward);
@@ -54,7 +57,8 @@ impl Program {
         };
         let phases: Vec<Phase> = self.ops.ids().map(phase).collect();
         let recomputed = recomputed(self, &phases, &[]);
-        Anatomy { next, classes, origins, gradients, phases, recomputed }
+        let only_updates = only_updates(self, &phases);
+        Anatomy { next, classes, origins, gradients, phases, recomputed, only_updates }
     }
 }
 
@@ -66,11 +70,17 @@ impl Anatomy {
         let gradients = vec![None; program.arguments.len()];
         let phases = vec![phase; program.ops.len()];
         let recomputed = recomputed(program, &phases, given);
-        Anatomy { next, classes, origins: origins(program), gradients, phases, recomputed }
+        let only_updates = only_updates(program, &phases);
+        Anatomy { next, classes, origins: origins(program), gradients, phases, recomputed, only_updates }
     }
 
     pub fn phase(&self, op: OpId) -> Phase {
         self.phases[op.index()]
+    }
+
+    /// Whether a value is a gradient, or on the way to one that nobody but the update waits for.
+    pub fn is_gradient(&self, value: ValueId) -> bool {
+        self.only_updates[value.index()]
     }
 
     pub fn is_forward(&self, op: OpId) -> bool {
@@ -81,6 +91,21 @@ impl Anatomy {
     pub fn is_recomputed(&self, op: OpId) -> bool {
         self.recomputed[op.index()]
     }
+}
+
+fn only_updates(program: &Program, phases: &[Phase]) -> Vec<bool> {
+    let mut only_updates = vec![false; program.values.len()];
+    let is_before = |op: &&OpId| phases[op.index()] != Phase::Update;
+    let ops = || program.body().ops.iter().filter(is_before);
+    let results = |op: OpId| program.ops[op].results.iter();
+    ops().flat_map(|&op| results(op)).for_each(|result| only_updates[result.index()] = true);
+    for &op in ops().rev() {
+        let leads_on = results(op).any(|result| !only_updates[result.index()]);
+        if leads_on || phases[op.index()] == Phase::Forward {
+            program.outer_reads(op).into_iter().for_each(|value| only_updates[value.index()] = false);
+        }
+    }
+    only_updates
 }
 
 fn origins(program: &Program) -> Vec<Option<usize>> {

@@ -4,12 +4,23 @@ use smallvec::SmallVec;
 
 use super::run::Runner;
 use crate::cluster::Collective;
-use crate::lower::{CollectiveKind, Movement, Step};
+use crate::lower::{CollectiveKind, Haste, Movement, Step};
 use crate::shard::{Mesh, Piece};
 
-/// Seconds of one step of a reshard.
+/// Seconds of one step of a reshard: its share, where engines combine it with others as large.
 pub fn movement_seconds(runner: Runner<'_>, mesh: &Mesh, movement: &Movement<'_>) -> f64 {
-    let Movement { step, pieces, before, after } = *movement;
+    let Movement { step, before, after, haste, .. } = *movement;
+    let may_combine = matches!(step, Step::AllGather { .. } | Step::AllReduce { .. } | Step::ReduceScatter { .. });
+    let times = match haste {
+        Haste::Combined if may_combine => (runner.engine.bucket_bytes / before.max(after).max(1)).max(1),
+        Haste::Awaited | Haste::Combined => 1,
+    };
+    let all = Movement { before: times * before, after: times * after, ..*movement };
+    seconds_alone(runner, mesh, &all) / times as f64
+}
+
+fn seconds_alone(runner: Runner<'_>, mesh: &Mesh, movement: &Movement<'_>) -> f64 {
+    let Movement { step, pieces, before, after, .. } = *movement;
     let (collective, bytes) = match step.collective() {
         Some(CollectiveKind::AllGather) => (Collective::AllGather, after),
         Some(CollectiveKind::AllReduce) => (Collective::AllReduce, before),

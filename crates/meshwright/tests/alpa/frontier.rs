@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use meshwright::lower::{Price, Ways};
+use meshwright::lower::{Haste, Price, Ways};
 use meshwright::plan::{OpRecipe, Recipe};
 use meshwright::program::{Op, OpId, Program, ValueId};
 use meshwright::shard::{FactorId, Kind, Layout, Mesh, Piece, Reduction, Sharding, Strategy};
@@ -154,7 +154,8 @@ impl<'s, 'p> Search<'s, 'p> {
             return 0.0;
         }
         let (prices, places, ty) = (&mut self.prices, &self.places, self.layout.program.ty(value));
-        let find = || prices.price(ty, &places[usize::from(from)], &places[usize::from(to)]).unwrap_or(f64::INFINITY);
+        let place = |place: Place| &places[usize::from(place)];
+        let find = || prices.price(ty, place(from), place(to), Haste::Awaited).unwrap_or(f64::INFINITY);
         *self.known.entry((value, from, to)).or_insert_with(find)
     }
 

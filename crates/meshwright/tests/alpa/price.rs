@@ -1,7 +1,7 @@
 //! What collectives cost in Alpa's tests: a start and a rate of each dimension of the mesh, and a little more, so that
 //! of ways that cost the same the plainest is cheapest.
 
-use meshwright::lower::{CollectiveKind, Movement, Step};
+use meshwright::lower::{CollectiveKind, Haste, Movement, Step};
 use meshwright::program::{Program, ValueId};
 use meshwright::shard::{Mesh, Sharding};
 use meshwright::tactics::Partitioned;
@@ -76,7 +76,8 @@ impl Prices {
             for step in &reshard.moves {
                 let bytes = |lies: &Sharding| local_bytes(program, mesh, reshard.value, lies);
                 let (before, after) = (bytes(from), bytes(&step.to));
-                let movement = Movement { step: &step.step, pieces: step.step.pieces(), before, after };
+                let haste = Haste::Awaited;
+                let movement = Movement { step: &step.step, pieces: step.step.pieces(), before, after, haste };
                 total += reshard.times as f64 * self.cost(mesh, &movement);
                 from = &step.to;
             }

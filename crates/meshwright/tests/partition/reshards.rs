@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use meshwright::interpret::{Options, Tensor, evaluate, evaluate_partitioned};
-use meshwright::lower::{Move, Movement, Reason, Step, Ways, estimate, lower, reshard};
+use meshwright::lower::{Haste, Move, Movement, Reason, Step, Ways, estimate, lower, reshard};
 use meshwright::program::{Binary, Builder, DType, Op, Program, Type};
 use meshwright::shard::{Layout, Mesh, Piece, PieceSet, Pieces, Reduction, Sharding};
 
@@ -150,7 +150,7 @@ fn cut(dims: &[Vec<u8>]) -> Sharding {
 }
 
 fn way(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding) -> (Vec<Move>, f64) {
-    reshard(mesh, ty, from, to, &estimate).expect("without tiles in time there is always a way")
+    reshard(mesh, ty, from, to, Haste::Awaited, &estimate).expect("without tiles in time there is always a way")
 }
 
 /// A mesh, a type and two shardings of it.
@@ -187,7 +187,10 @@ fn sharding(random: &mut Random, mesh: &Mesh, ty: &Type, reduction: Reduction, p
 
 fn price_of(mesh: &Mesh, ty: &Type, from: &Sharding, step: &Step, to: &Sharding) -> f64 {
     let bytes = |sharding: &Sharding| sharding.local_type(mesh, ty).bytes();
-    estimate(mesh, &Movement { step, pieces: step.pieces(), before: bytes(from), after: bytes(to) })
+    estimate(
+        mesh,
+        &Movement { step, pieces: step.pieces(), before: bytes(from), after: bytes(to), haste: Haste::Awaited },
+    )
 }
 
 /// What a step makes of a sharding. A permutation may lead anywhere.

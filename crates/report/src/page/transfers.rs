@@ -1,6 +1,6 @@
 //! What devices send each other: collectives as they run, and the reshards that they come from.
 
-use meshwright::lower::{Explanation, LocalProgram, Movement, Reason, Reshard};
+use meshwright::lower::{Explanation, Haste, LocalProgram, Movement, Reason, Reshard};
 use meshwright::program::{Id, Program};
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Runner, collective_costs, movement_seconds};
@@ -118,7 +118,8 @@ fn seconds(program: &Program, mesh: &Mesh, reshard: &Reshard, runner: Runner<'_>
     let mut seconds = 0.0;
     for next in &reshard.moves {
         let after = next.to.local_type(mesh, ty).bytes();
-        let movement = Movement { step: &next.step, pieces: next.step.pieces(), before, after };
+        let haste = Haste::Awaited;
+        let movement = Movement { step: &next.step, pieces: next.step.pieces(), before, after, haste };
         seconds += movement_seconds(runner, mesh, &movement);
         before = after;
     }

@@ -11,7 +11,7 @@ mod union;
 use self::place::kinds;
 use self::search::{Searching, Staged};
 use super::considered::{Considered, distinct, pareto};
-use super::costs::{Costs, combined_seconds};
+use super::costs::Costs;
 use super::search::{NANOSECOND, Otherwise, Plan, Refusal, Request, choose, plan, search};
 use super::sketch::Ground;
 use super::space::Space;
@@ -115,23 +115,22 @@ fn with_grounds<R>(
     type Pricing<'p> = Box<dyn Fn(&Mesh, &Movement<'_>) -> f64 + Sync + 'p>;
     let kinds = kinds(cluster);
     let parts: Vec<_> = kinds.iter().map(|kind| cluster.around(kind.devices.clone())).collect();
-    let mut prices: Vec<(Worker<'_>, Pricing<'_>, Pricing<'_>)> = Vec::new();
+    let mut prices: Vec<(Worker<'_>, Pricing<'_>)> = Vec::new();
     for (kind, part) in kinds.iter().zip(&parts).skip(1) {
         let device = kind.device;
         let runner = Runner { cluster: part, device, engine };
         prices.push((
             Worker { device, engine },
             Box::new(move |mesh: &Mesh, movement: &Movement<'_>| movement_seconds(runner, mesh, movement)),
-            Box::new(move |mesh: &Mesh, movement: &Movement<'_>| combined_seconds(runner, mesh, movement)),
         ));
     }
     let mut others = Vec::new();
-    for (worker, price, combined) in &prices {
+    for (worker, price) in &prices {
         let memory_model = engine.memory_model;
         // Stages leave nothing on the host.
         let host_seconds_per_byte = 0.0;
         let unit = NANOSECOND;
-        let costs = Costs { worker: Some(*worker), price, combined, host_seconds_per_byte, unit, memory_model };
+        let costs = Costs { worker: Some(*worker), price, host_seconds_per_byte, unit, memory_model };
         let base = Layout::new(program, Mesh::default());
         others.push(Ground::new(base, costs, told).map_err(Refusal::Unplannable)?);
     }
