@@ -231,7 +231,11 @@ fn collective_from(fields: Fields<'_, '_>) -> Parse<Collective> {
         let length = group.iter().rposition(|&member| member != -1).map_or(0, |last| last + 1);
         group.truncate(length);
     }
-    Ok(Collective { groups, channel: fields.channel()?.0, global_ids: fields.flag(&["use_global_device_ids"])? })
+    Ok(Collective {
+        groups: groups.into(),
+        channel: fields.channel()?.0,
+        global_ids: fields.flag(&["use_global_device_ids"])?,
+    })
 }
 
 fn all_gather_from(fields: Fields<'_, '_>) -> Parse<Op> {

@@ -208,7 +208,7 @@ fn what_has_no_meaning_says_so() {
         rule: None,
     };
     check(Op::CustomCall(Box::new(call)), floats(&[], &[1.0]), "custom call `mine` has no meaning here");
-    let collective = Collective { groups: vec![vec![0, 1]], channel: 0, global_ids: false };
+    let collective = Collective { groups: vec![vec![0, 1]].into(), channel: 0, global_ids: false };
     let several = "a group of `stablehlo.all_reduce` has replica 1, which is not below 1";
     check(Op::AllReduce(Box::new(collective)), floats(&[], &[1.0]), several);
 }

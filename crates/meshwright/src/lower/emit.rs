@@ -1,5 +1,7 @@
 //! The local program under way.
 
+use std::sync::Arc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -27,6 +29,8 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     pub(super) op: OpId,
     pub(super) location: LocationId,
     channel: i64,
+    /// Who exchanges along which pieces.
+    pub(super) groups: FxHashMap<Pieces, Arc<[Vec<i64>]>>,
     /// Temporal axes whose loops are being written.
     pub(super) entered: Vec<usize>,
     /// Who reads what, found when the first such loop is written.
@@ -78,6 +82,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             op: OpId::from_index(0),
             location: Program::UNKNOWN_LOCATION,
             channel: 0,
+            groups: FxHashMap::default(),
             entered: Vec::new(),
             readers: None,
             reshards: Vec::new(),

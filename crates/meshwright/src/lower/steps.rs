@@ -1,5 +1,7 @@
 //! The steps of reshards as ops.
 
+use std::sync::Arc;
+
 use super::emit::Emitter;
 use super::reshard::Step;
 use crate::program::{
@@ -61,7 +63,9 @@ impl Emitter<'_, '_, '_> {
     }
 
     fn collective(&mut self, pieces: &[Piece]) -> Collective {
-        Collective { groups: self.mesh.groups(pieces), channel: self.next_channel(), global_ids: true }
+        let mesh = self.mesh;
+        let groups = self.groups.entry(pieces.into()).or_insert_with(|| mesh.groups(pieces).into());
+        Collective { groups: Arc::clone(groups), channel: self.next_channel(), global_ids: true }
     }
 
     /// Every device's own part along pieces, of `size`.

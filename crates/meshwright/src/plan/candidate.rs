@@ -11,6 +11,8 @@ use super::sketch::{Outcome, Sketch};
 pub(super) const MOST_GAP: f64 = 5e-3;
 /// So often is a frame labelled and simulated with what was told before.
 const MOST_ROUNDS: usize = 3;
+/// The same where the last did not fit: by how much is known then.
+const MOST_ROUNDS_MISSED: usize = 4;
 /// What labels promise, by what they differ in from a simulation, may be worse than the best by this factor.
 const MOST_WORSE_PROMISED: f64 = 1.015;
 /// Labels that cost less by no more than this share are as good, and not simulated.
@@ -27,13 +29,15 @@ pub(super) struct Candidate<'g> {
     /// Whether nothing was made yet of what the last simulation told.
     is_simulated: bool,
     outcomes: Vec<Outcome>,
+    /// Whether what was simulated last took too much.
+    is_missed: bool,
     /// Why the last labelling could not be lowered.
     error: Option<String>,
 }
 
 impl<'g> Candidate<'g> {
     pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
-        Candidate { sketch, limit_bytes, next: Some(labelled), is_simulated: false, outcomes: Vec::new(), error: None }
+        Candidate { next: Some(labelled), ..Candidate::new(sketch, limit_bytes) }
     }
 
     /// One whose first labelling was simulated before.
@@ -43,9 +47,12 @@ impl<'g> Candidate<'g> {
         limit_bytes: u64,
         outcome: Outcome,
     ) -> Candidate<'g> {
-        let candidate =
-            Candidate { sketch, limit_bytes, next: None, is_simulated: false, outcomes: Vec::new(), error: None };
-        candidate.learn(request, outcome)
+        Candidate::new(sketch, limit_bytes).learn(request, outcome)
+    }
+
+    fn new(sketch: Arc<Sketch<'g>>, limit_bytes: u64) -> Candidate<'g> {
+        let outcomes = Vec::new();
+        Candidate { sketch, limit_bytes, next: None, is_simulated: false, outcomes, is_missed: false, error: None }
     }
 
     /// What the labelling to be simulated next should take.
@@ -83,7 +90,8 @@ impl<'g> Candidate<'g> {
     fn learn(mut self, request: &Request<'_>, outcome: Outcome) -> Candidate<'g> {
         let labelled_peak = outcome.labelled.peak_bytes;
         let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
-        if peak > limit {
+        self.is_missed = peak > limit;
+        if self.is_missed {
             // As much less as there is too much.
             let excess = (peak - limit).max(self.limit_bytes / 64);
             self.limit_bytes = labelled_peak.min(self.limit_bytes).saturating_sub(excess);
@@ -99,7 +107,8 @@ impl<'g> Candidate<'g> {
     /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
     /// better than what was found.
     fn label_again(mut self, best: f64) -> Candidate<'g> {
-        let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < MOST_ROUNDS;
+        let most_rounds = if self.is_missed { MOST_ROUNDS_MISSED } else { MOST_ROUNDS };
+        let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < most_rounds;
         let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
         // Where what was told leads to nothing new, the worst case may. Where memory is short, that decides more, and
         // labels take longer.
@@ -154,14 +163,14 @@ pub(super) fn refine<'g>(
 
 /// What a simulation tells about how much of what could be hidden is not. It tells nothing of what was not moved.
 pub(super) fn exposed(outcome: &Outcome) -> Exposure {
-    let Labelled { waiting_seconds, hideable, exposure, .. } = outcome.labelled;
+    let Labelled { waiting, hideable, exposure, .. } = outcome.labelled;
     let stage = &outcome.timeline.stages[0];
     let share = |exposed: f64, hideable: f64, before: f64| {
         if hideable > 0.0 { (exposed / hideable).clamp(LEAST_EXPOSED, 1.0) } else { before }
     };
     let weights = stage.exposed_weights_seconds;
     Exposure {
-        gradients: share(stage.exposed_seconds - waiting_seconds - weights, hideable.gradients, exposure.gradients),
-        weights: share(weights, hideable.weights, exposure.weights),
+        gradients: share(stage.exposed_seconds - waiting.others - weights, hideable.gradients, exposure.gradients),
+        weights: share(weights - waiting.weights, hideable.weights, exposure.weights),
     }
 }

@@ -145,7 +145,7 @@ impl Graph {
                 }
                 let in_loop = readers().any(in_loop) || program.producer(value).is_some_and(|op| time.trips(op) > 1);
                 let is_repeated = time.is_tiled(value) || is_eager && in_loop;
-                let is_before = kind == Kind::Weight && pass != Some(false);
+                let is_before = kind == Kind::Weight && pass != Some(false) && !is_eager;
                 let times = if is_repeated { time.microbatches } else { 1 };
                 let number = *numbers.entry((origin, list.clone(), times, kind)).or_insert(flows.len());
                 if number == flows.len() {

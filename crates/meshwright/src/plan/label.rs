@@ -33,7 +33,7 @@ pub(super) struct Labelled {
     /// The limit that it was searched for under.
     pub(super) limit_bytes: u64,
     /// What moving values takes that always waits, and what may run beside computing.
-    pub(super) waiting_seconds: f64,
+    pub(super) waiting: Waiting,
     pub(super) hideable: Hideable,
     /// The share of what could be hidden that it was labelled with.
     pub(super) exposure: Exposure,
@@ -65,7 +65,8 @@ impl Labelled {
     /// The share of what could be hidden that is not, since there is not enough to hide it behind.
     pub(super) fn least_exposure(&self) -> Exposure {
         let hideable = (self.hideable.gradients + self.hideable.weights).max(1e-9);
-        let compute_seconds = self.seconds - self.waiting_seconds - self.exposure.seconds(self.hideable);
+        let waiting = self.waiting.weights + self.waiting.others;
+        let compute_seconds = self.seconds - waiting - self.exposure.seconds(self.hideable);
         let least = 1.0 - MOST_HIDING * compute_seconds / hideable;
         let Exposure { gradients, weights } = self.exposure;
         Exposure { gradients: least.clamp(gradients, 1.0), weights: least.clamp(weights, 1.0) }
@@ -84,6 +85,13 @@ pub(super) struct Label {
 pub(super) struct Hideable {
     pub(super) gradients: f64,
     pub(super) weights: f64,
+}
+
+/// What moving values takes that nothing runs beside, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) weights: f64,
+    pub(super) others: f64,
 }
 
 /// The share of what moving values takes that is not hidden behind computing. Weights are known long before they are
@@ -353,7 +361,7 @@ impl Building<'_, '_, '_> {
             is_bound,
             free_seconds: solution.evaluation.cost as f64 * self.task.unit,
             limit_bytes: 0,
-            waiting_seconds: 0.0,
+            waiting: Waiting::default(),
             hideable: Hideable::default(),
             exposure: self.task.exposure,
             trail: Trail::default(),
@@ -365,13 +373,14 @@ impl Building<'_, '_, '_> {
         let Task { choices, classes, graph, .. } = self.task;
         let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
         let inner = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).inner_seconds;
-        labelled.waiting_seconds = classes.members.iter().enumerate().map(inner).sum();
+        labelled.waiting.others = classes.members.iter().enumerate().map(inner).sum();
         for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
             for (kind, seconds) in legs(self.task, self.moves, labelled, flow, *copy) {
                 match kind {
                     Kind::Gradient if !flow.is_outside => labelled.hideable.gradients += seconds,
                     Kind::Weight if !flow.is_outside => labelled.hideable.weights += seconds,
-                    Kind::Activation | Kind::Gradient | Kind::Weight => labelled.waiting_seconds += seconds,
+                    Kind::Weight => labelled.waiting.weights += seconds,
+                    Kind::Activation | Kind::Gradient => labelled.waiting.others += seconds,
                 }
             }
         }

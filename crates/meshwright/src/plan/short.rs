@@ -20,6 +20,10 @@ const LEAST_GAIN_ON_HOST: f64 = 0.01;
 const LEAST_ON_HOST: f64 = 0.05;
 /// What is known to be as close to the best is not searched for any longer.
 const MOST_GAP_SETTLED: f64 = 1e-2;
+/// With how much of the limit labels are tried too.
+const SHARES_OF_LIMIT: [f64; 2] = [0.95, 0.89];
+/// So often less is tried, at most.
+const MOST_TIGHTENED: usize = 2;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
@@ -117,6 +121,34 @@ pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
     }
 }
 
+/// Where memory was short, labels that take less of it may come to more, since what the last of it saves is less than what
+/// labels know of time. As long as that is so, still less is tried.
+pub(super) fn tighten(request: &Request<'_>, searched: &mut Searched<'_>) {
+    for _ in 0..MOST_TIGHTENED {
+        let best = searched.best(request).filter(|(_, outcome)| outcome.labelled.is_bound);
+        let Some((sketch, outcome)) = best else { return };
+        let (before, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
+        let exposure = exposed(outcome);
+        let realized = in_parallel(SHARES_OF_LIMIT.to_vec(), |share| {
+            let limit_bytes = (share * before.limit_bytes as f64) as u64;
+            let labelled = sketch.label(limit_bytes, exposure, Some(before), Effort::Little)?;
+            Some(sketch.realize(labelled, request.runner()))
+        });
+        let sketch = Arc::clone(sketch);
+        for outcome in realized.into_iter().flatten() {
+            match outcome {
+                Ok(outcome) => searched.found.push((Arc::clone(&sketch), outcome)),
+                Err(reason) => _ = searched.first_error.get_or_insert(reason),
+            }
+        }
+        let is_faster =
+            |(_, outcome): &(Arc<Sketch<'_>>, Outcome)| outcome.timeline.step_seconds < seconds * (1.0 - LEAST_FASTER);
+        if !searched.best(request).is_some_and(is_faster) {
+            return;
+        }
+    }
+}
+
 /// Parameters of the best may be stored as they are read, where nobody told how they are. What hides behind an update is
 /// known to simulations alone, so that this is tried wherever anything is waited for.
 pub(super) fn store(request: &Request<'_>, searched: &mut Searched<'_>) {
@@ -129,8 +161,11 @@ pub(super) fn store(request: &Request<'_>, searched: &mut Searched<'_>) {
         return;
     }
     let (limit_bytes, seconds) = (outcome.limit_bytes(request), outcome.timeline.step_seconds);
+    let exposure = exposed(outcome);
+    let most_seconds = outcome.labelled.seconds_with(exposure) * MOST_WORSE;
     let stored = Arc::new(sketch.stored());
-    let labelled = stored.label(limit_bytes, exposed(outcome), None, Effort::Little);
+    let labelled = stored.label(limit_bytes, exposure, None, Effort::Little);
+    let labelled = labelled.filter(|labelled| labelled.seconds <= most_seconds);
     let candidate = labelled.map(|labelled| Candidate::labelled(stored, limit_bytes, labelled));
     refine(request, candidate.into_iter().collect(), seconds, searched);
 }

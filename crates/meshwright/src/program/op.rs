@@ -4,6 +4,7 @@
 //! are a function of the op, its operand types and its regions (see `infer`).
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -308,8 +309,8 @@ impl Direction {
 /// Which devices take part in a collective, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collective {
-    /// One list of ids per group.
-    pub groups: Vec<Vec<i64>>,
+    /// One list of ids per group. Programs for many devices have thousands of collectives and few such lists.
+    pub groups: Arc<[Vec<i64>]>,
     /// Names the collective across devices; 0 means none.
     pub channel: i64,
     /// Ids in `groups` are flattened replica and partition ids.

@@ -116,7 +116,7 @@ mod tests {
     use crate::program::*;
 
     fn pairs() -> Collective {
-        Collective { groups: vec![vec![0, 1], vec![2, 3]], channel: 1, global_ids: true }
+        Collective { groups: vec![vec![0, 1], vec![2, 3]].into(), channel: 1, global_ids: true }
     }
 
     #[test]

@@ -118,7 +118,8 @@ fn extreme_ops() -> Vec<Op> {
         [&[], &[(i64::MIN, i64::MAX)], &[(i64::MAX, i64::MAX), (1, 1)], &[(1 << 60, 1 << 60)], &[(-1, -1); 4]];
     let dtypes = [DType::F32, DType::Token, DType::Complex64, DType::U2];
     let numbers = [0, 1, 2, usize::MAX];
-    let collective = || Collective { groups: vec![vec![0, i64::MAX], vec![]], channel: i64::MAX, global_ids: true };
+    let collective =
+        || Collective { groups: vec![vec![0, i64::MAX], vec![]].into(), channel: i64::MAX, global_ids: true };
     let transfer =
         |channel_type| Transfer { channel: -1, channel_type, is_host_transfer: true, result_types: Vec::new() };
     let solve = TriangularSolve { left_side: true, lower: true, unit_diagonal: true, transpose_a: TransposeA::Adjoint };

@@ -10,7 +10,7 @@ use crate::program::{
 };
 
 fn collective() -> Collective {
-    Collective { groups: vec![vec![0, 1], vec![2, 3]], channel: 0, global_ids: false }
+    Collective { groups: vec![vec![0, 1], vec![2, 3]].into(), channel: 0, global_ids: false }
 }
 
 fn channeled() -> Collective {
@@ -38,7 +38,7 @@ fn all_reduce() {
   stablehlo.return %3 : tensor<f32>
 }) : (tensor<4xf32>) -> tensor<4xf32>"#,
     );
-    let uneven = Collective { groups: vec![vec![0, 1], vec![2]], ..collective() };
+    let uneven = Collective { groups: vec![vec![0, 1], vec![2]].into(), ..collective() };
     assert_eq!(DenseGroups(&uneven.groups).to_string(), "dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>");
     assert_eq!(DenseGroups(&[]).to_string(), "dense<> : tensor<0x0xi64>");
 }
