@@ -13,7 +13,6 @@ from torch.distributed.tensor import DTensor
 from meshwright import _core
 from meshwright.torch.capture import _flattened
 from meshwright.torch.place import cut_of, local, part_of, to_dtensor
-from meshwright.torch.processes import failures
 from meshwright.torch.step import WholeStep
 
 
@@ -115,7 +114,7 @@ class ParallelModel(torch.nn.Module):
         return made
 
     def _forward(self, leaves: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
-        with torch.no_grad(), failures():
+        with torch.no_grad(), self._step.control.running():
             held = self.parts()
             self._step.begin(f"{self._seed}/{next(self._steps)}")
             results, left = self._step.forward(held | self._inputs(leaves))
@@ -127,7 +126,7 @@ class ParallelModel(torch.nn.Module):
     def _backward(self, left: Any, factor: torch.Tensor) -> None:
         """Gives parameters their gradients, or adds to those that they have."""
         step = self._step
-        with torch.no_grad(), failures():
+        with torch.no_grad(), step.control.running():
             gradients, self.__dict__["_kept"] = step.backward(left)
             parameters = dict(self.named_parameters())
             is_scaled = factor.device.type != "cpu" or float(factor) != 1.0

@@ -56,7 +56,7 @@ def told(case, folder):
 
 @pytest.fixture(scope="module")
 def refused():
-    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "backward_twice"]
+    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice"]
     with tempfile.TemporaryDirectory() as name:
         started = processes.start(WORLD, "failing.py", ",".join(cases), name, folder=Path(name))
         try:
@@ -75,6 +75,7 @@ def refused():
     ("other_model", "processes have different steps"),
     ("too_large", "DoesNotFit"),
     ("other_numbers", "`betas` of group 0 was (0.9, 0.999) when the step was planned"),
+    ("one_of_other_numbers", "`eps` of group 0 was 1e-08 when the step was planned, and is 0.001 now"),
     ("backward_twice", "the backward pass of this loss has run already"),
 ])  # fmt: skip
 def test_every_process_is_told_the_same(refused, case, words):
@@ -83,21 +84,39 @@ def test_every_process_is_told_the_same(refused, case, words):
     assert words in refused[case][0]
 
 
-def test_processes_end_where_one_is_killed():
-    with tempfile.TemporaryDirectory() as name:
-        started = processes.start(WORLD, "failing.py", "killed", name, folder=Path(name))
-        ends = time.monotonic() + 200
-        try:
-            for process in started:
-                process.wait(timeout=max(ends - time.monotonic(), 1))
-        except subprocess.TimeoutExpired:
-            pytest.fail("processes wait for one that is gone")
-        finally:
-            for process in started:
-                process.kill()
-        said = told("killed", name)
-    assert len(said) == WORLD - 1
-    assert all("waited for another process that is gone" in each for each in said)
+def ended(way, plan, folder):
+    """Trains until one process ends in some way. Gives the exit codes and all that was printed."""
+    started = processes.start(WORLD, "ending.py", way, plan, folder, folder=Path(folder))
+    ends = time.monotonic() + 100
+    others = [process for rank, process in enumerate(started) if rank != 1]
+    try:
+        codes = [process.wait(timeout=max(ends - time.monotonic(), 1)) for process in others]
+    except subprocess.TimeoutExpired:
+        pytest.fail("processes wait for one that is gone")
+    finally:
+        for process in started:
+            process.kill()
+    return codes, [(Path(folder) / f"{rank}.log").read_text() for rank in range(WORLD) if rank != 1]
+
+
+@pytest.mark.parametrize("plan", ["sharded", "staged"])
+@pytest.mark.parametrize("way, cause", [
+    ("killed", "process 1 is gone without a word"),
+    ("broken", "process 1 failed: OutOfMemoryError: no memory is left"),
+    ("between", "process 1 failed: ValueError: the loss is no number"),
+])  # fmt: skip
+def test_processes_end_with_the_cause_where_one_ends(way, cause, plan, tmp_path):
+    codes, _ = ended(way, plan, str(tmp_path))
+    said = told(way, tmp_path)
+    assert codes == [1] * (WORLD - 1)
+    assert len(said) == WORLD - 1 and len(set(said)) == 1
+    assert said[0].startswith(f"Error: {cause}")
+
+
+def test_processes_end_where_one_fails_and_lives_on(tmp_path):
+    codes, logs = ended("lives_on", "sharded", str(tmp_path))
+    assert codes == [1] * (WORLD - 1)
+    assert all("error: process 1 failed: OutOfMemoryError: no memory is left" in log for log in logs)
 
 
 def test_without_processes_nothing_runs():
