@@ -60,7 +60,7 @@ class StagedStep:
         self.buffers = pipeline.buffers
         # What this stage holds of arguments and results: their buffers.
         self.given = self._here(self.argument_names, pipeline.arguments)
-        self.made = {name: buffer for buffer, name in self._here(self.result_names, pipeline.results).items()}
+        self.made = self._made(pipeline.results)
         self.received = self._received(pipeline.results)
         # Gradients that users see here, by buffer.
         self.gradients = {buffer: name for name, buffer in self.made.items() if name.startswith("grads.")} | self.received
@@ -75,8 +75,16 @@ class StagedStep:
         rows = zip(names, copies)
         return {buffer: name for name, buffers in rows for buffer in buffers if self.buffers[buffer][0] == self.stage}
 
+    def _made(self, copies: Sequence[Sequence[int]]) -> dict[str, int]:
+        """Buffers of results by name. Where a gradient follows from what comes back alone, as that of a bias does, a stage
+        finishes it that does not have its parameter: it sends it on and shows it to nobody."""
+        held = set(self.given.values())
+        rows = {name: buffer for buffer, name in self._here(self.result_names, copies).items()}
+        is_shown = {name: not name.startswith("grads.") or f"params.{name.removeprefix('grads.')}" in held for name in rows}
+        return {name: buffer for name, buffer in rows.items() if is_shown[name]}
+
     def _received(self, copies: Sequence[Sequence[int]]) -> dict[int, str]:
-        """Gradients that another stage finishes and this one updates with too, of parameters that both have: by buffer."""
+        """Gradients that another stage finishes and this one updates with, by buffer."""
         rows = [(name, buffers) for name, buffers in zip(self.result_names, copies) if name.startswith("grads.")]
         finished = {buffer: name for name, buffers in rows if name not in self.made for buffer in buffers}
         here = [into for into in self._senders if self.buffers[into][0] == self.stage]
