@@ -104,7 +104,7 @@ class ParallelOptimizer(torch.optim.Optimizer):
                 if group.get(key) != value:
                     raise _core.Error(
                         f"`{key}` of group {number} was {value!r} when the step was planned, and is {group.get(key)!r} now\n\n"
-                        "hint: learning rates may change from step to step; for other numbers, call `parallelize` again"
+                        f"hint: learning rates may change from step to step; for other numbers, call `parallelize` again{_momenta(key)}"
                     )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -132,6 +132,11 @@ class ParallelOptimizer(torch.optim.Optimizer):
 
 def _fixed(group: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in group.items() if key not in _FREE}
+
+
+def _momenta(key: str) -> str:
+    """What else to do where schedulers of learning rates change more than these."""
+    return ", and give schedulers such as `OneCycleLR` the option `cycle_momentum=False`" if key in ("betas", "momentum") else ""
 
 
 def _state_dtype(key: str, parameter: torch.Tensor) -> torch.dtype:

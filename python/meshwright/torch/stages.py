@@ -182,6 +182,18 @@ class StagedStep:
             finished = [known[writes[number]] for number in source.gives("backward")]
             source.function("update")([known.get(buffer) for buffer in reads], [*finished, *update.kept])
 
+    def finishes(self, name: str) -> bool:
+        """Whether a result is made here, and not by another stage for this one."""
+        return name in self.made
+
+    def combined_norm(self, norm: torch.Tensor, kind: float) -> torch.Tensor:
+        """The norm of what all stages have, of that of each."""
+        # One process speaks for its stage.
+        power = norm if math.isinf(kind) else norm**kind
+        power = power.to(self.device) if self.place == 0 else torch.zeros_like(norm, device=self.device)
+        dist.all_reduce(power, dist.ReduceOp.MAX if math.isinf(kind) else dist.ReduceOp.SUM)
+        return power if math.isinf(kind) else power ** (1 / kind)
+
     # Instructions.
 
     def _slot(self, buffer: int, microbatch: int | None) -> Slot:
