@@ -19,7 +19,7 @@ import meshwright as mw
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "mixtral:data", "t5:stages2", "vit:stages2"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "t5:stages2", "vit:stages2"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 
@@ -148,7 +148,7 @@ def test_whole_tensors_are_loaded_into_parts(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated", seconds=200)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped", seconds=200)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -167,6 +167,12 @@ def test_models_are_evaluated_in_the_mode_that_they_were_planned_in(modes):
     assert found["found"] == pytest.approx(found["expected"], rel=1e-5)
     assert "the model was planned for evaluation, and is set to training now" in found["told"]
     assert found["both"][0] == found["both"][1]
+
+
+def test_gradients_are_clipped_by_the_norm_of_all_stages(modes):
+    found = modes["clipped"]
+    assert found["staged"] == pytest.approx(found["sharded"], rel=1e-4)
+    assert found["staged"][0] == pytest.approx(found["first"][0], rel=1e-4)
 
 
 def test_what_processes_run_is_compiled():
