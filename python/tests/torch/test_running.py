@@ -116,7 +116,8 @@ def test_processes_end_with_the_cause_where_one_ends(way, cause, plan, tmp_path)
 def test_processes_end_where_one_fails_and_lives_on(tmp_path):
     codes, logs = ended("lives_on", "sharded", str(tmp_path))
     assert codes == [1] * (WORLD - 1)
-    assert all("error: process 1 failed: OutOfMemoryError: no memory is left" in log for log in logs)
+    # The first of them is ended, by which others may come back and raise the same.
+    assert all("process 1 failed: OutOfMemoryError: no memory is left" in log for log in logs)
 
 
 def test_without_processes_nothing_runs():
