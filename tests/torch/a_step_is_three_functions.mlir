@@ -66,6 +66,8 @@ result "params.weight" %14 "params.weight"
 //> 
 //> # Numbers of the results that it gives.
 //> UPDATE = []
+//> # Numbers of the arguments that it needs.
+//> UPDATE_NEEDS = [0, 1, 3]
 //> 
 //> def update(arguments, saved):
 //>     v0 = arguments[0]  # params.weight

@@ -13,7 +13,6 @@ from torch.distributed.tensor import DTensor
 from meshwright import _core
 from meshwright.torch.capture import _flattened
 from meshwright.torch.place import cut_of, local, part_of, to_dtensor
-from meshwright.torch.processes import failures
 from meshwright.torch.step import WholeStep
 
 
@@ -115,7 +114,8 @@ class ParallelModel(torch.nn.Module):
         return made
 
     def _forward(self, leaves: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
-        with torch.no_grad(), failures():
+        # Collectives cannot give tensors of inference mode.
+        with torch.inference_mode(False), torch.no_grad(), self._step.control.running():
             held = self.parts()
             self._step.begin(f"{self._seed}/{next(self._steps)}")
             results, left = self._step.forward(held | self._inputs(leaves))
@@ -127,7 +127,7 @@ class ParallelModel(torch.nn.Module):
     def _backward(self, left: Any, factor: torch.Tensor) -> None:
         """Gives parameters their gradients, or adds to those that they have."""
         step = self._step
-        with torch.no_grad(), failures():
+        with torch.no_grad(), step.control.running():
             gradients, self.__dict__["_kept"] = step.backward(left)
             parameters = dict(self.named_parameters())
             is_scaled = factor.device.type != "cpu" or float(factor) != 1.0
@@ -139,6 +139,22 @@ class ParallelModel(torch.nn.Module):
                     parameter.grad = to_dtensor(gradient, step.mesh, step.results[name].cut, parameter.shape)
                 else:
                     local(parameter.grad).add_(gradient)
+
+    @torch.no_grad()
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
+        """Scales gradients so that the norm of all of them is at most so much, and gives what it was.
+
+        It is `torch.nn.utils.clip_grad_norm_` for plans in stages too, where a process has the gradients of its stage alone.
+        """
+        step, gradients = self._step, {path: parameter.grad for path, parameter in self.named_parameters()}
+        gradients = {path: gradient for path, gradient in gradients.items() if gradient is not None}
+        with step.control.running():
+            own = [gradient for path, gradient in gradients.items() if step.finishes(f"grads.{path}")]
+            norm = torch.nn.utils.get_total_norm(own, norm_type)
+            norm = step.combined_norm(norm.full_tensor() if isinstance(norm, DTensor) else norm, norm_type)
+        for gradient in gradients.values():
+            local(gradient).mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+        return norm
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:

@@ -14,7 +14,6 @@ from meshwright import _core
 from meshwright.torch.capture import rate_dtype
 from meshwright.torch.module import ParallelModel, take_over
 from meshwright.torch.place import local, part_of, part_shape, placements, to_dtensor
-from meshwright.torch.processes import failures
 
 # What a group may say that the update does not follow from.
 _FREE = {"params", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable", "max_lr", "min_lr", "param_names"}
@@ -62,22 +61,22 @@ class ParallelOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._check()
-        gradients = self._gradients()
+        model, control = self.model, self.model._step.control
+        gradients = control.together(self._gradients)
         if gradients is None:
             return loss
-        model = self.model
         given = model.parts()
         for path, parameter in model.named_parameters():
             given |= {f"opt.{key}.{path}": local(value) for key, value in self.state.get(parameter, {}).items()}
         for number, (group, rate) in enumerate(zip(self.param_groups, self.rates)):
             given[f"lr.{number}"] = rate.fill_(group["lr"])
-        with failures():
+        with control.running():
             model._step.update(given, gradients, model._kept)
         return loss
 
     def _gradients(self) -> dict[str, torch.Tensor] | None:
         """The parts of this process, where they were left or as users changed them."""
+        self._check()
         step, parameters = self.model._step, dict(self.model.named_parameters())
         found, missing = {}, []
         for name, stored in step.results.items():
@@ -105,7 +104,7 @@ class ParallelOptimizer(torch.optim.Optimizer):
                 if group.get(key) != value:
                     raise _core.Error(
                         f"`{key}` of group {number} was {value!r} when the step was planned, and is {group.get(key)!r} now\n\n"
-                        "hint: learning rates may change from step to step; for other numbers, call `parallelize` again"
+                        f"hint: learning rates may change from step to step; for other numbers, call `parallelize` again{_momenta(key)}"
                     )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -133,6 +132,11 @@ class ParallelOptimizer(torch.optim.Optimizer):
 
 def _fixed(group: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in group.items() if key not in _FREE}
+
+
+def _momenta(key: str) -> str:
+    """What else to do where schedulers of learning rates change more than these."""
+    return ", and give schedulers such as `OneCycleLR` the option `cycle_momentum=False`" if key in ("betas", "momentum") else ""
 
 
 def _state_dtype(key: str, parameter: torch.Tensor) -> torch.dtype:

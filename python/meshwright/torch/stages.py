@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import torch.distributed as dist
 
 from meshwright import _core
 from meshwright.torch.collectives import make_groups
+from meshwright.torch.outbox import Outbox
 from meshwright.torch.place import device_mesh, part_of
 from meshwright.torch.processes import Control
 from meshwright.torch.record import DTYPES
@@ -22,6 +24,16 @@ Slot = tuple[int, "int | None"]
 Memory = dict[Slot, Any]
 
 _OF_NAMES = {name: dtype for dtype, name in DTYPES.items()}
+
+
+@dataclasses.dataclass
+class Update:
+    """A piece that updates, which has run as far as its gradients: what the rest of it needs."""
+
+    piece: int
+    # What it reads and has made, by buffer.
+    values: dict[int, Any]
+    kept: list[Any]
 
 
 class StagedStep:
@@ -48,20 +60,31 @@ class StagedStep:
         self.buffers = pipeline.buffers
         # What this stage holds of arguments and results: their buffers.
         self.given = self._here(self.argument_names, pipeline.arguments)
-        self.made = {name: buffer for buffer, name in self._here(self.result_names, pipeline.results).items()}
+        self.made = self._made(pipeline.results)
         self.received = self._received(pipeline.results)
+        # Gradients that users see here, by buffer.
+        self.gradients = {buffer: name for name, buffer in self.made.items() if name.startswith("grads.")} | self.received
         self.arguments = {name: self._stored(buffer) for buffer, name in self.given.items()}
         self.results = {name: self._stored(self._senders[buffer]) for buffer, name in self.received.items()}
         self.results |= {name: self._stored(buffer) for name, buffer in self.made.items()}
         self.sources = self._sources()
+        self.outbox = Outbox()
 
     def _here(self, names: Sequence[str], copies: Sequence[Sequence[int]]) -> dict[int, str]:
         """Names by buffers: a stage may have an input as a whole and one microbatch of it after the other."""
         rows = zip(names, copies)
         return {buffer: name for name, buffers in rows for buffer in buffers if self.buffers[buffer][0] == self.stage}
 
+    def _made(self, copies: Sequence[Sequence[int]]) -> dict[str, int]:
+        """Buffers of results by name. Where a gradient follows from what comes back alone, as that of a bias does, a stage
+        finishes it that does not have its parameter: it sends it on and shows it to nobody."""
+        held = set(self.given.values())
+        rows = {name: buffer for buffer, name in self._here(self.result_names, copies).items()}
+        is_shown = {name: not name.startswith("grads.") or f"params.{name.removeprefix('grads.')}" in held for name in rows}
+        return {name: buffer for name, buffer in rows.items() if is_shown[name]}
+
     def _received(self, copies: Sequence[Sequence[int]]) -> dict[int, str]:
-        """Gradients that another stage finishes and this one updates with too, of parameters that both have: by buffer."""
+        """Gradients that another stage finishes and this one updates with, by buffer."""
         rows = [(name, buffers) for name, buffers in zip(self.result_names, copies) if name.startswith("grads.")]
         finished = {buffer: name for name, buffers in rows if name not in self.made for buffer in buffers}
         here = [into for into in self._senders if self.buffers[into][0] == self.stage]
@@ -123,28 +146,28 @@ class StagedStep:
 
     def forward(self, given: Parts) -> tuple[dict[str, torch.Tensor], Any]:
         memory = self._filled(given)
-        pending: list[tuple[Any, torch.Tensor]] = []
-        updates: list[tuple[int, list[Any], list[Any]]] = []
+        updates: list[Update] = []
         for kind, first, second, microbatch in self.pipeline.instructions[self.stage]:
             if kind == "run":
                 self._run(memory, first, microbatch, updates)
             elif kind == "send":
-                self._send(memory, first, second, microbatch, pending)
+                self._send(memory, first, second, microbatch)
             elif kind == "receive":
                 self._receive(memory, first, microbatch)
             elif kind == "accumulate":
                 self._accumulate(memory, first, second, microbatch)
             else:
                 memory.pop(self._slot(first, microbatch), None)
-        for work, _ in pending:
-            work.wait()
+            self.outbox.tidy()
+        self.outbox.empty()
         results = {name: self._whole(memory, buffer) for name, buffer in self.made.items() if self._is_there(memory, buffer)}
         results["loss"] = self._everywhere("loss", results.get("loss"))
         early = {name: value for name, value in results.items() if not name.startswith("grads.")}
         gradients = {name: value for name, value in results.items() if name.startswith("grads.")}
-        for piece, values, _ in updates:
-            rows = zip(self.pipeline.pieces[piece][2], values)
-            gradients |= {self.received[buffer]: value for buffer, value in rows if buffer in self.received}
+        for update in updates:
+            gradients |= {self.received[buffer]: value for buffer, value in update.values.items() if buffer in self.received}
+            # Users have gradients, and let go of them when they like.
+            update.values = {buffer: value for buffer, value in update.values.items() if buffer not in self.gradients}
         return early, (gradients, updates)
 
     def backward(self, left: Any) -> tuple[dict[str, torch.Tensor], Any]:
@@ -152,15 +175,24 @@ class StagedStep:
 
     def update(self, given: Parts, gradients: Parts, kept: Any) -> None:
         values = {buffer: given[name] for buffer, name in self.given.items() if name in given}
-        values |= {buffer: gradients[name] for buffer, name in self.received.items()}
-        for piece, had, saved in kept:
-            _, _, reads, writes = self.pipeline.pieces[piece]
-            source = self.sources[piece]
-            names = {buffer: name for name, buffer in self.made.items()}
-            finished = [gradients.get(names.get(writes[number], "")) for number in source.gives("backward")]
-            arguments = [values.get(buffer, value) for buffer, value in zip(reads, had)]
-            taken = [own if own is not None else old for own, old in zip(finished, saved[: len(finished)])]
-            source.function("update")(arguments, [*taken, *saved[len(finished) :]])
+        values |= {buffer: gradients[name] for buffer, name in self.gradients.items()}
+        for update in kept:
+            _, _, reads, writes = self.pipeline.pieces[update.piece]
+            source, known = self.sources[update.piece], update.values | values
+            finished = [known[writes[number]] for number in source.gives("backward")]
+            source.function("update")([known.get(buffer) for buffer in reads], [*finished, *update.kept])
+
+    def finishes(self, name: str) -> bool:
+        """Whether a result is made here, and not by another stage for this one."""
+        return name in self.made
+
+    def combined_norm(self, norm: torch.Tensor, kind: float) -> torch.Tensor:
+        """The norm of what all stages have, of that of each."""
+        # One process speaks for its stage.
+        power = norm if math.isinf(kind) else norm**kind
+        power = power.to(self.device) if self.place == 0 else torch.zeros_like(norm, device=self.device)
+        dist.all_reduce(power, dist.ReduceOp.MAX if math.isinf(kind) else dist.ReduceOp.SUM)
+        return power if math.isinf(kind) else power ** (1 / kind)
 
     # Instructions.
 
@@ -196,8 +228,11 @@ class StagedStep:
             first, saved = source.function("forward")(values)
             second, kept = source.function("backward")(values, saved)
             made = dict(zip([writes[number] for number in source.gives("forward")], first))
-            made |= dict(zip([writes[number] for number in source.gives("backward")], second))
-            updates.append((piece, values, [*second, *kept]))
+            finished = dict(zip([writes[number] for number in source.gives("backward")], second))
+            made |= finished
+            needed = {reads[number] for number in source.needed} | self.received.keys()
+            known = {buffer: value for buffer, value in zip(reads, values) if buffer in needed}
+            updates.append(Update(piece, known | finished, kept))
         memory.update({self._slot(buffer, microbatch): value for buffer, value in made.items()})
 
     def _number(self, buffer: int, value: Any) -> Any:
@@ -220,12 +255,11 @@ class StagedStep:
     def _tag(self, buffer: int, microbatch: int | None) -> int:
         return buffer * (self.pipeline.microbatches + 1) + (0 if microbatch is None else microbatch + 1)
 
-    def _send(self, memory: Memory, own: int, into: int, microbatch: int | None, pending: list[Any]) -> None:
+    def _send(self, memory: Memory, own: int, into: int, microbatch: int | None) -> None:
         value = memory[self._slot(own, microbatch)].contiguous()
         tag = self._tag(into, self._slot(into, microbatch)[1])
         for receiver in self._receivers(self.buffers[into][0]):
-            pending.append((dist.isend(value, receiver, tag=tag), value))
-        pending[:] = [row for row in pending if not row[0].is_completed()]
+            self.outbox.send(value, receiver, tag)
 
     def _receive(self, memory: Memory, buffer: int, microbatch: int | None) -> None:
         source = self._senders[buffer]

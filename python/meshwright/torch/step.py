@@ -74,5 +74,13 @@ class WholeStep:
         names = [self.result_names[number] for number in self.source.gives("backward")]
         self.source.function("update")(arguments, [*(gradients[name] for name in names), *kept])
 
+    def finishes(self, name: str) -> bool:
+        """Whether a result is made here, and not by another stage for this one."""
+        return name in self.results
+
+    def combined_norm(self, norm: torch.Tensor, kind: float) -> torch.Tensor:
+        """The norm of what all stages have, of that of each."""
+        return norm
+
     def _named(self, function: str, results: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         return {self.result_names[number]: value for number, value in zip(self.source.gives(function), results)}

@@ -8,7 +8,7 @@ from typing import Any
 import processes
 import torch
 import torch.distributed as dist
-from storing import SHARDED, SQUARE, mean, prepared, train
+from storing import SHARDED, SQUARE, mean, network, prepared, train
 
 import meshwright as mw
 
@@ -51,7 +51,7 @@ def evaluated() -> dict[str, Any]:
     expected = float(mean(model(BATCH)).detach())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     made, _ = mw.torch.parallelize(model, optimizer, BATCH, mean, **SHARDED)
-    with torch.no_grad():
+    with torch.inference_mode():
         found = float(made(BATCH))
     try:
         made.train()(BATCH)
@@ -62,6 +62,26 @@ def evaluated() -> dict[str, Any]:
     with torch.no_grad():
         both = [float(plain.train(mode)(BATCH)) for mode in (True, False)]
     return {"expected": expected, "found": found, "told": told, "both": both}
+
+
+def clipped() -> dict[str, list[float]]:
+    """The norms of gradients before they were clipped, and the losses with what came of them."""
+    found = {}
+    for name, options in {"sharded": SHARDED, "staged": STAGED}.items():
+        model, optimizer = prepared(0, options)
+        rows = []
+        for kind in (2.0, 1.0, float("inf")):
+            loss = model(BATCH)
+            loss.backward()
+            rows += [float(model.clip_grad_norm_(0.01, kind)), float(loss.detach())]
+            optimizer.step()
+            optimizer.zero_grad()
+        found[name] = rows
+    torch.manual_seed(0)
+    single = network()
+    mean(single(BATCH)).backward()
+    found["first"] = [float(torch.nn.utils.clip_grad_norm_(single.parameters(), 0.01))]
+    return found
 
 
 def compiled() -> dict[str, Any]:
@@ -78,7 +98,7 @@ def compiled() -> dict[str, Any]:
     return {"losses": losses, "told": told}
 
 
-WORK = {"drawn": drawn, "share": share, "evaluated": evaluated, "compiled": compiled}
+WORK = {"drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "compiled": compiled}
 
 
 def main(names: list[str], said: str) -> None:

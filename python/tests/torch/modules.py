@@ -286,6 +286,18 @@ def scatter_reduce():
     return Does(run, w=weight(5, 4)), (torch.randn(5, 4), torch.randint(0, 3, (5, 4)))
 
 @case
+def positions_that_count():
+    """Along dimensions, from 0 on, which is no choice: alone, together, turned around, beside others, and not all of one."""
+    def run(self, x, index):
+        w = self.w * x
+        first, second, third = (torch.arange(size) for size in w.shape)
+        put = torch.zeros(3, 4, 5).index_put((first[:, None], index), w[:, :2], accumulate=True)
+        return (w[first, index[:, 0]], w[first[:, None], index], w[first[:, None, None], second[None, :, None], third],
+                w[:, second[:, None], third], w[third[None, :3, None] % 3, second[:, None, None], third[None, None, :]],
+                w[first, first], w[first[:2], second[1:3]], w[first[None, :], second[:, None]], put)
+    return Does(run, w=weight(3, 4, 5)), [torch.randn(3, 4, 5), torch.randint(0, 4, (3, 2))]
+
+@case
 def index_select_add_copy_fill():
     def run(self, x, index):
         w = self.w * x

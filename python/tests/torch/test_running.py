@@ -19,7 +19,7 @@ import meshwright as mw
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "mixtral:data", "t5:stages2", "vit:stages2"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "t5:stages2", "vit:stages2"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 
@@ -56,7 +56,7 @@ def told(case, folder):
 
 @pytest.fixture(scope="module")
 def refused():
-    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "backward_twice"]
+    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice"]
     with tempfile.TemporaryDirectory() as name:
         started = processes.start(WORLD, "failing.py", ",".join(cases), name, folder=Path(name))
         try:
@@ -75,6 +75,7 @@ def refused():
     ("other_model", "processes have different steps"),
     ("too_large", "DoesNotFit"),
     ("other_numbers", "`betas` of group 0 was (0.9, 0.999) when the step was planned"),
+    ("one_of_other_numbers", "`eps` of group 0 was 1e-08 when the step was planned, and is 0.001 now"),
     ("backward_twice", "the backward pass of this loss has run already"),
 ])  # fmt: skip
 def test_every_process_is_told_the_same(refused, case, words):
@@ -83,21 +84,40 @@ def test_every_process_is_told_the_same(refused, case, words):
     assert words in refused[case][0]
 
 
-def test_processes_end_where_one_is_killed():
-    with tempfile.TemporaryDirectory() as name:
-        started = processes.start(WORLD, "failing.py", "killed", name, folder=Path(name))
-        ends = time.monotonic() + 200
-        try:
-            for process in started:
-                process.wait(timeout=max(ends - time.monotonic(), 1))
-        except subprocess.TimeoutExpired:
-            pytest.fail("processes wait for one that is gone")
-        finally:
-            for process in started:
-                process.kill()
-        said = told("killed", name)
-    assert len(said) == WORLD - 1
-    assert all("waited for another process that is gone" in each for each in said)
+def ended(way, plan, folder):
+    """Trains until one process ends in some way. Gives the exit codes and all that was printed."""
+    started = processes.start(WORLD, "ending.py", way, plan, folder, folder=Path(folder))
+    ends = time.monotonic() + 100
+    others = [process for rank, process in enumerate(started) if rank != 1]
+    try:
+        codes = [process.wait(timeout=max(ends - time.monotonic(), 1)) for process in others]
+    except subprocess.TimeoutExpired:
+        pytest.fail("processes wait for one that is gone")
+    finally:
+        for process in started:
+            process.kill()
+    return codes, [(Path(folder) / f"{rank}.log").read_text() for rank in range(WORLD) if rank != 1]
+
+
+@pytest.mark.parametrize("plan", ["sharded", "staged"])
+@pytest.mark.parametrize("way, cause", [
+    ("killed", "process 1 is gone without a word"),
+    ("broken", "process 1 failed: OutOfMemoryError: no memory is left"),
+    ("between", "process 1 failed: ValueError: the loss is no number"),
+])  # fmt: skip
+def test_processes_end_with_the_cause_where_one_ends(way, cause, plan, tmp_path):
+    codes, _ = ended(way, plan, str(tmp_path))
+    said = told(way, tmp_path)
+    assert codes == [1] * (WORLD - 1)
+    assert len(said) == WORLD - 1 and len(set(said)) == 1
+    assert said[0].startswith(f"Error: {cause}")
+
+
+def test_processes_end_where_one_fails_and_lives_on(tmp_path):
+    codes, logs = ended("lives_on", "sharded", str(tmp_path))
+    assert codes == [1] * (WORLD - 1)
+    # The first of them is ended, by which others may come back and raise the same.
+    assert all("process 1 failed: OutOfMemoryError: no memory is left" in log for log in logs)
 
 
 def test_without_processes_nothing_runs():
@@ -129,7 +149,7 @@ def test_whole_tensors_are_loaded_into_parts(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated", seconds=200)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped", seconds=200)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -148,6 +168,12 @@ def test_models_are_evaluated_in_the_mode_that_they_were_planned_in(modes):
     assert found["found"] == pytest.approx(found["expected"], rel=1e-5)
     assert "the model was planned for evaluation, and is set to training now" in found["told"]
     assert found["both"][0] == found["both"][1]
+
+
+def test_gradients_are_clipped_by_the_norm_of_all_stages(modes):
+    found = modes["clipped"]
+    assert found["staged"] == pytest.approx(found["sharded"], rel=1e-4)
+    assert found["staged"][0] == pytest.approx(found["first"][0], rel=1e-4)
 
 
 def test_what_processes_run_is_compiled():

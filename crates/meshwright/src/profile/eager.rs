@@ -28,6 +28,15 @@ pub(super) fn region_memory(program: &Program, anatomy: &Anatomy, region: Region
 pub(crate) struct PartMemory {
     pub(crate) most: usize,
     pub(crate) left: Vec<usize>,
+    /// Of results that lie in the memory of something else, what that is.
+    pub(crate) shared: Vec<(usize, Shared)>,
+}
+
+/// What the memory of a result belongs to, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shared {
+    Argument(usize),
+    Result(usize),
 }
 
 /// Of a forward pass whose backward pass is another program.
@@ -36,7 +45,7 @@ pub(crate) fn forward_memory(program: &Program, fused: Fused) -> PartMemory {
     let (kernels, left) = forward_kernels(program, &anatomy, fused);
     let readers = readers(program, &left.values, &kernels);
     let memory = Engine { program, anatomy: &anatomy, fused, readers, kernels }.memory(program.body);
-    PartMemory { most: memory.temporary_bytes(), left: left.bytes }
+    PartMemory { most: memory.temporary_bytes(), left: left.bytes, shared: Vec::new() }
 }
 
 /// Of a backward pass that is a program of its own. Results that are added to sums go as soon as they are made.
@@ -54,7 +63,7 @@ pub(crate) fn backward_memory(program: &Program, given: &[Given], is_added: &[bo
     }
     let memory = Engine { program, anatomy: &anatomy, fused, readers, kernels }.memory(program.body);
     let bytes = results.iter().map(|&result| program.ty(result).bytes());
-    PartMemory { most: memory.temporary_bytes(), left: bytes.collect() }
+    PartMemory { most: memory.temporary_bytes(), left: bytes.collect(), shared: Vec::new() }
 }
 
 /// For each value, the kernels that read what lies in its storage; what is left is read after all.

@@ -18,7 +18,7 @@ mod schedule;
 mod symbolic;
 mod views;
 
-pub(crate) use eager::{PartMemory, backward_memory, forward_memory};
+pub(crate) use eager::{PartMemory, Shared, backward_memory, forward_memory};
 pub use flops::{Work, work};
 pub(crate) use memory::device_bytes;
 pub use memory::{Buffer, ByClass, Class, Holds, Memory, Step};

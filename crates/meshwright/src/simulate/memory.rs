@@ -7,7 +7,9 @@ use rustc_hash::FxHashSet;
 use super::engine::Engine;
 use super::prepare::Prepared;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role};
-use crate::profile::{ByClass, Class, MemoryModel, PartMemory, backward_memory, device_bytes, forward_memory, memory};
+use crate::profile::{
+    ByClass, Class, MemoryModel, PartMemory, Shared, backward_memory, device_bytes, forward_memory, memory,
+};
 use crate::program::{ArgumentClass, Given, Id, ValueId};
 
 /// The most bytes that a device of a stage has at a time.
@@ -23,6 +25,8 @@ pub struct StageMemory {
 pub(super) struct PieceMemory {
     pub(super) temporaries: ByClass,
     pub(super) left: Vec<usize>,
+    /// Of results that lie in the memory of something else, what that is.
+    shared: Vec<(usize, Shared)>,
 }
 
 /// The memory of a piece. An engine that runs op by op keeps of functions what these keep, whatever programs give on
@@ -30,10 +34,10 @@ pub(super) struct PieceMemory {
 pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool], model: MemoryModel) -> PieceMemory {
     let program = &piece.program;
     let is_written = model == MemoryModel::Written && pipeline.pieces.len() > 1 && piece.kind != PieceKind::Update;
-    if let Some(PartMemory { most, left }) = is_written.then(|| crate::torch::piece_memory(program)).flatten() {
-        return PieceMemory { temporaries: temporaries(most), left };
+    if let Some(PartMemory { most, left, shared }) = is_written.then(|| crate::torch::piece_memory(program)).flatten() {
+        return PieceMemory { temporaries: temporaries(most), left, shared };
     }
-    let PartMemory { most, left } = match (model.fuses(), piece.kind) {
+    let PartMemory { most, left, shared } = match (model.fuses(), piece.kind) {
         (Some(fuses), PieceKind::Forward) if pipeline.pieces.len() > 1 => forward_memory(program, fuses),
         (Some(fuses), PieceKind::Backward | PieceKind::Weights) => {
             let is_added: Vec<bool> = piece.writes.iter().map(|&buffer| is_added[buffer]).collect();
@@ -48,7 +52,7 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
             temporaries[Class::Temporaries as usize] += memory.lost_bytes;
             if pipeline.pieces.len() == 1 {
                 temporaries.iter_mut().zip(memory.result_classes()).for_each(|(bytes, result)| *bytes += result);
-                return PieceMemory { temporaries, left };
+                return PieceMemory { temporaries, left, shared: Vec::new() };
             }
             // A compiler counts results apart from what it needs on the way to them, but for those that take the place of
             // arguments.
@@ -56,10 +60,10 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
                 |buffer: usize| !is_added[buffer] && !matches!(pipeline.buffers[buffer].role, Role::Result(_));
             let kept = left.iter().zip(&piece.writes).filter(|(_, buffer)| is_kept(**buffer)).map(|(bytes, _)| bytes);
             let results: usize = if model.fuses().is_none() { kept.sum() } else { 0 };
-            PartMemory { most: temporaries.iter().sum::<usize>() + results, left }
+            PartMemory { most: temporaries.iter().sum::<usize>() + results, left, shared: Vec::new() }
         }
     };
-    PieceMemory { temporaries: temporaries(most), left }
+    PieceMemory { temporaries: temporaries(most), left, shared }
 }
 
 /// Only a whole step tells by itself what its values are for.
@@ -95,6 +99,8 @@ pub(super) struct LiveBytes {
     is_added: Arc<[bool]>,
     /// What each part takes.
     bytes: Vec<usize>,
+    /// The buffer whose memory goes with each.
+    goes_with: Arc<[Option<usize>]>,
     reserved_bytes: usize,
     fragmentation: f64,
     counts_pieces: bool,
@@ -124,6 +130,7 @@ impl LiveBytes {
             classes: pipeline.buffers.iter().map(class).collect(),
             is_added: prepared.is_added.clone(),
             bytes: pipeline.buffers.iter().zip(&*prepared.buffer_bytes).map(bytes).collect(),
+            goes_with: prepared.goes_with.clone(),
             reserved_bytes: engine.reserved_bytes,
             fragmentation: engine.fragmentation,
             counts_pieces: engine.memory_model.counts_pieces(),
@@ -175,8 +182,10 @@ impl LiveBytes {
                 self.parts[buffer] -= 1;
             }
         }
-        let live = &mut self.by_class[self.classes[buffer] as usize];
-        *live = live.saturating_sub(self.bytes[buffer]);
+        if let Some(gone) = self.goes_with[buffer] {
+            let live = &mut self.by_class[self.classes[gone] as usize];
+            *live = live.saturating_sub(self.bytes[gone]);
+        }
     }
 
     /// Bytes at this point.
@@ -230,6 +239,51 @@ pub(super) fn added(pipeline: &Pipeline) -> Vec<bool> {
         piece.reads.iter().for_each(|&read| is_added[read] = false);
     }
     is_added
+}
+
+/// For every buffer, the one whose memory goes when it is let go: its own, but where buffers share memory, the last of
+/// them takes it along, and what lies in arguments takes nothing. A step that is written for PyTorch has its inputs to its
+/// end, since whoever calls it has them.
+pub(super) fn goes_with<'m>(
+    pipeline: &Pipeline,
+    model: MemoryModel,
+    memory_of: impl Fn(usize) -> &'m PieceMemory,
+) -> Vec<Option<usize>> {
+    let is_argument = |buffer: usize| matches!(pipeline.buffers[buffer].role, Role::Argument(_));
+    let mut owners: Vec<usize> = (0..pipeline.buffers.len()).collect();
+    for (number, piece) in pipeline.pieces.iter().enumerate() {
+        for &(result, shared) in &memory_of(number).shared {
+            owners[piece.writes[result]] = match shared {
+                Shared::Argument(argument) => owners[piece.reads[argument]],
+                Shared::Result(other) => owners[piece.writes[other]],
+            };
+        }
+    }
+    let ends = ends(pipeline);
+    let mut last: Vec<usize> = (0..pipeline.buffers.len()).collect();
+    for (buffer, &owner) in owners.iter().enumerate() {
+        if ends[buffer] > ends[last[owner]] {
+            last[owner] = buffer;
+        }
+    }
+    let goes = |(buffer, &owner): (usize, &usize)| {
+        let stays = model == MemoryModel::Written && is_argument(owner) || last[owner] != buffer;
+        (!stays).then_some(owner)
+    };
+    owners.iter().enumerate().map(goes).collect()
+}
+
+/// Where in its list each buffer is let go first, which is in the same order for all microbatches.
+fn ends(pipeline: &Pipeline) -> Vec<usize> {
+    let mut ends = vec![usize::MAX; pipeline.buffers.len()];
+    for list in &pipeline.stages {
+        for (position, instruction) in list.iter().enumerate() {
+            if let Instruction::Free { buffer, .. } = *instruction {
+                ends[buffer] = ends[buffer].min(position);
+            }
+        }
+    }
+    ends
 }
 
 /// The bytes of every buffer, as the pieces that write them leave them.

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::combine::combine;
 use super::engine::Engine;
 use super::kernels::{Kernel, Task, kernels};
-use super::memory::{PieceMemory, added, buffer_bytes, piece_memory};
+use super::memory::{PieceMemory, added, buffer_bytes, goes_with, piece_memory};
 use crate::lower::LocalProgram;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
 use crate::program::{ArgumentClass, ValueId};
@@ -25,6 +25,8 @@ pub struct Prepared {
     pub(super) is_added: Arc<[bool]>,
     /// For every buffer, what it takes.
     pub(super) buffer_bytes: Arc<[usize]>,
+    /// For every buffer, the one whose memory goes with it.
+    pub(super) goes_with: Arc<[Option<usize>]>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,8 +60,9 @@ impl Prepared {
             &program.memory
         };
         let buffer_bytes = buffer_bytes(&pipeline, memory_of).into();
+        let goes_with = goes_with(&pipeline, engine.memory_model, memory_of).into();
         let (is_added, classes) = (is_added.into(), classes.into());
-        Prepared { pipeline: Arc::new(pipeline), classes, program_of, programs, is_added, buffer_bytes }
+        Prepared { pipeline: Arc::new(pipeline), classes, program_of, programs, is_added, buffer_bytes, goes_with }
     }
 
     /// A step that is not cut into stages.

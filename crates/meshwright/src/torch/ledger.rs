@@ -5,13 +5,15 @@ use rustc_hash::FxHashMap;
 
 use super::scratch::{bytes_made, of_collectives, of_op};
 use super::values::Form;
-use crate::profile::{Buffer, Class, Holds, Memory, Step, Strides, contiguous, made, view};
-use crate::program::{Anatomy, Id, Op, OpId, Phase, Program, ValueId};
+use crate::profile::{Buffer, Class, Holds, Memory, Shared, Step, Strides, contiguous, made, view};
+use crate::program::{Anatomy, Id, Op, OpId, Phase, Program, Region, ValueId};
 
 pub(super) struct Ledger<'p> {
     program: &'p Program,
     /// Where values lie that have a name. What lies nowhere is the caller's.
     places: FxHashMap<ValueId, usize>,
+    /// What views of the caller's values are views of.
+    of_caller: FxHashMap<ValueId, ValueId>,
     strides: FxHashMap<ValueId, Strides>,
     held: Vec<Held>,
     /// What runs, and what it needs meanwhile.
@@ -33,8 +35,8 @@ struct Held {
 
 impl<'p> Ledger<'p> {
     pub(super) fn new(program: &'p Program) -> Ledger<'p> {
-        let (places, strides) = (FxHashMap::default(), FxHashMap::default());
-        Ledger { program, places, strides, held: Vec::new(), steps: Vec::new(), op: None }
+        let (places, of_caller, strides) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+        Ledger { program, places, of_caller, strides, held: Vec::new(), steps: Vec::new(), op: None }
     }
 
     /// An op that stands by itself; its result may take the place of an operand.
@@ -108,9 +110,19 @@ impl<'p> Ledger<'p> {
         }
         self.forget(value);
         self.strides.insert(value, strides);
-        if let Some(place) = place {
-            self.places.insert(value, place);
+        match place {
+            Some(place) => {
+                self.places.insert(value, place);
+            }
+            None => {
+                self.of_caller.insert(value, self.source(other));
+            }
         }
+    }
+
+    /// What a value that lies nowhere is a view of.
+    fn source(&self, value: ValueId) -> ValueId {
+        self.of_caller.get(&value).copied().unwrap_or(value)
     }
 
     /// What a loop or a barrier calls by another name; numbers are filled into new memory.
@@ -135,6 +147,7 @@ impl<'p> Ledger<'p> {
     }
 
     fn forget(&mut self, value: ValueId) {
+        self.of_caller.remove(&value);
         if let Some(place) = self.places.remove(&value) {
             let held = &mut self.held[place];
             held.names -= 1;
@@ -188,6 +201,23 @@ impl<'p> Ledger<'p> {
             None => self.program.ty(*value).bytes(),
         };
         values.iter().map(bytes).collect()
+    }
+
+    /// Results that lie in the memory of an argument, or of a result before them.
+    pub(super) fn shared(&self, region: &Region) -> Vec<(usize, Shared)> {
+        let place = |value: ValueId| self.places.get(&value);
+        let shared = |(number, &value): (usize, &ValueId)| match place(value) {
+            Some(own) => {
+                let first = region.results.iter().position(|&other| place(other) == Some(own))?;
+                (first < number).then_some((number, Shared::Result(first)))
+            }
+            None => {
+                let source = self.source(value);
+                let argument = region.arguments.iter().position(|&argument| argument == source)?;
+                Some((number, Shared::Argument(argument)))
+            }
+        };
+        region.results.iter().enumerate().filter_map(shared).collect()
     }
 
     /// Everything as it was over time.

@@ -45,12 +45,14 @@ pub(crate) fn step_memory(program: &Program, anatomy: &Anatomy) -> Option<Memory
     Some(writer.ledger.memory(anatomy))
 }
 
-/// What a piece of a step needs while it runs, with what it makes, and the bytes of each result that stay.
+/// What a piece of a step needs while it runs, with what it makes, the bytes of each result that stay, and which results
+/// lie where others do.
 pub(crate) fn piece_memory(program: &Program) -> Option<PartMemory> {
     let writer = written(program, whole).ok()?;
     let left = writer.ledger.own_bytes(&program.body().results, writer.forms());
+    let shared = writer.ledger.shared(program.body());
     let anatomy = Anatomy::of_part(program, Phase::Forward, &[]);
-    Some(PartMemory { most: writer.ledger.memory(&anatomy).temporary_bytes(), left })
+    Some(PartMemory { most: writer.ledger.memory(&anatomy).temporary_bytes(), left, shared })
 }
 
 fn source(program: &Program, cut: impl FnOnce(&Writer<'_>) -> Vec<Part>) -> Result<String, String> {

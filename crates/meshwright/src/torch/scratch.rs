@@ -157,11 +157,20 @@ fn convolution(program: &Program, op: OpId, convolution: &Convolution, strides: 
     let is_plain = convolution.kernel_spatial.iter().all(|&dim| kernel.shape[dim] == 1)
         && convolution.strides.iter().all(|&stride| stride == 1)
         && (!is_even || convolution.padding.iter().all(|&(low, _)| low == 0));
-    let has_columns = convolution.dtype == DType::F64 && !is_plain;
+    let is_wide = convolution.dtype == DType::F64;
+    let has_columns = is_wide && !is_plain;
     let window: usize = convolution.kernel_spatial.iter().map(|&dim| kernel.shape[dim]).product();
     let places: usize = convolution.output_spatial.iter().map(|&dim| output[dim]).product();
     let columns = if has_columns { others * window * places * size } else { 0 };
-    turned + kernel_bytes + columns
+    // Groups run one after the other, and what they make is put together.
+    let groups = convolution.feature_groups * convolution.batch_groups;
+    let in_turn = if groups > 1 && is_wide {
+        let made = program.ty(operation.results[0]).bytes();
+        made.max((columns + value.bytes()) / groups)
+    } else {
+        columns
+    };
+    turned + kernel_bytes + in_turn
 }
 
 fn order(first: usize, second: usize, rest: &[usize]) -> Vec<usize> {

@@ -135,7 +135,12 @@ impl<'p> Writer<'p> {
         let upper = part.name.to_uppercase();
         self.place.clear();
         let _ = writeln!(self.lines, "\n\n# Numbers of the results that it gives.");
-        let _ = writeln!(self.lines, "{upper} = {:?}\n", part.gives);
+        let _ = writeln!(self.lines, "{upper} = {:?}", part.gives);
+        let arguments = self.arguments(part);
+        if part.name == "update" {
+            let _ = writeln!(self.lines, "# Numbers of the arguments that it needs.\nUPDATE_NEEDS = {arguments:?}");
+        }
+        let _ = writeln!(self.lines);
         let takes: Vec<ValueId> =
             part.takes.iter().copied().filter(|&value| *self.form(value) == Form::Tensor).collect();
         let saves: Vec<ValueId> =
@@ -143,7 +148,11 @@ impl<'p> Writer<'p> {
         let parameters = if part.name == "forward" || part.name == "run" { "arguments" } else { "arguments, saved" };
         let _ = writeln!(self.lines, "def {}({parameters}):", part.name);
         self.indent = 1;
-        self.arguments(part);
+        for &number in &arguments {
+            let own = self.program.body().arguments[number];
+            let line = format!("{} = arguments[{number}]  # {}", name(own), self.program.arguments[number].name);
+            self.line(line.trim_end_matches([' ', '#']));
+        }
         if !part.takes.is_empty() {
             let names: Vec<String> = part.takes.iter().map(|&value| self.taken(value)).collect();
             self.line(&format!("[{}] = saved", names.join(", ")));
@@ -176,20 +185,21 @@ impl<'p> Writer<'p> {
         if *self.form(value) == Form::Tensor { name(value) } else { "_".to_owned() }
     }
 
-    /// Arguments that the ops of a part read, or that it overwrites.
-    fn arguments(&mut self, part: &Part) {
+    /// Arguments that the ops of a part read, or that it overwrites, by number.
+    fn arguments(&self, part: &Part) -> Vec<usize> {
         let program = self.program;
         let mut read: FxHashSet<ValueId> = part.ops.iter().flat_map(|&op| program.outer_reads(op)).collect();
         let results = &program.body().results;
         read.extend(part.gives.iter().map(|&number| results[number]));
         read.extend(part.saves.iter().copied());
+        // Gradients are what the user leaves, also where they are arguments as they are.
+        part.takes.iter().for_each(|taken| {
+            read.remove(taken);
+        });
         let written: FxHashSet<usize> = part.writes.iter().map(|&(argument, _)| argument).collect();
-        for (number, &argument) in program.body().arguments.iter().enumerate() {
-            if read.contains(&argument) || written.contains(&number) {
-                let line = format!("{} = arguments[{number}]  # {}", name(argument), program.arguments[number].name);
-                self.line(line.trim_end_matches([' ', '#']));
-            }
-        }
+        let arguments = program.body().arguments.iter().enumerate();
+        let is_needed = |(number, argument): &(usize, &ValueId)| read.contains(argument) || written.contains(number);
+        arguments.filter(is_needed).map(|(number, _)| number).collect()
     }
 
     /// Ops in the order in which they run, those together that run at once.

@@ -7,7 +7,7 @@ use super::text::Operand;
 use crate::program::{Binary, DType, Dims, Direction, Gather, Op, Scatter, Shape, Type, ValueId, Values};
 
 /// Indices below zero count from the end.
-fn from_start(call: &mut Call<'_>, indices: ValueId, size: usize) -> ValueId {
+pub(super) fn from_start(call: &mut Call<'_>, indices: ValueId, size: usize) -> ValueId {
     let indices = call.builder.convert(indices, DType::I64);
     let zero = call.builder.full_like(indices, 0.0);
     let is_negative = call.builder.compare(Direction::Less, indices, zero);
@@ -94,7 +94,7 @@ fn put(call: &mut Call<'_>, value: ValueId, indices: ValueId, updates: ValueId, 
     written(call, value, indices, updates, scatter, update)
 }
 
-fn written(
+pub(super) fn written(
     call: &mut Call<'_>,
     value: ValueId,
     indices: ValueId,
@@ -357,114 +357,6 @@ fn written_along(
         unique_indices: false,
     };
     written(call, value, positions, updates, scatter, update)
-}
-
-/// What stands between brackets: some dimensions have a tensor of positions, and these broadcast to one shape.
-struct Brackets {
-    /// The dimensions that have positions.
-    dims: Dims,
-    /// The shape of all positions together.
-    shape: Shape,
-    /// Where that shape stands among the dimensions of the result.
-    place: usize,
-    /// The positions, one for each of `dims`, as a last dimension.
-    positions: ValueId,
-}
-
-fn brackets(call: &mut Call<'_>, value: ValueId) -> Result<Brackets, String> {
-    let given = call.tensors(1)?;
-    let sizes = call.shape(value);
-    let dims: Dims = given.iter().enumerate().filter(|(_, index)| index.is_some()).map(|(dim, _)| dim).collect();
-    let found: Vec<ValueId> = given.into_iter().flatten().collect();
-    if found.iter().any(|&index| call.builder.dtype(index) == DType::Bool) {
-        return Err("a mask as an index depends on the numbers in it".to_owned());
-    }
-    let mut shape = Shape::new();
-    for &index in &found {
-        let own = call.shape(index);
-        while shape.len() < own.len() {
-            shape.insert(0, 1);
-        }
-        let offset = shape.len() - own.len();
-        for (dim, &size) in own.iter().enumerate() {
-            if size != 1 {
-                shape[offset + dim] = size;
-            }
-        }
-    }
-    // Positions that stand side by side come in their place, others in front.
-    let is_together = dims.windows(2).all(|pair| pair[1] == pair[0] + 1);
-    let place = if is_together { dims.first().copied().unwrap_or(0) } else { 0 };
-    let mut wide = shape.to_vec();
-    wide.push(1);
-    let mut columns = Vec::new();
-    for (&index, &dim) in found.iter().zip(&dims) {
-        let index = from_start(call, index, sizes[dim]);
-        let index = call.broadcast(index, &shape)?;
-        columns.push(call.builder.reshape(index, &wide));
-    }
-    let positions = match columns[..] {
-        [] => return Err("there is nothing between the brackets".to_owned()),
-        [only] => only,
-        _ => call.builder.concatenate(&columns, shape.len()),
-    };
-    Ok(Brackets { dims, shape, place, positions })
-}
-
-impl Brackets {
-    /// The dimensions of the result that are those of whole slices.
-    fn window(&self, rank: usize) -> Dims {
-        let kept = rank - self.dims.len();
-        (0..kept).map(|dim| if dim < self.place { dim } else { dim + self.shape.len() }).collect()
-    }
-}
-
-/// `index(self, [positions or nothing for each dimension])`.
-pub(super) fn index(call: &mut Call<'_>) -> Made {
-    let value = call.tensor(0)?;
-    let brackets = brackets(call, value)?;
-    let mut slice_sizes = call.shape(value);
-    brackets.dims.iter().for_each(|&dim| slice_sizes[dim] = 1);
-    let gather = Gather {
-        offset_dims: brackets.window(slice_sizes.len()),
-        collapsed_slice_dims: brackets.dims.clone(),
-        operand_batching_dims: Dims::new(),
-        start_indices_batching_dims: Dims::new(),
-        start_index_map: brackets.dims.clone(),
-        index_vector_dim: brackets.shape.len(),
-        slice_sizes,
-        indices_are_sorted: false,
-    };
-    let made = call.builder.gather(value, brackets.positions, gather);
-    call.one(made)
-}
-
-/// `index_put(self, positions, values, accumulate)`.
-pub(super) fn index_put(call: &mut Call<'_>) -> Made {
-    let value = call.tensor(0)?;
-    let ty = call.builder.ty(value);
-    let brackets = brackets(call, value)?;
-    let window = brackets.window(ty.rank());
-    let kept: Vec<usize> = (0..ty.rank()).filter(|dim| !brackets.dims.contains(dim)).collect();
-    let mut shape = vec![0; brackets.shape.len() + kept.len()];
-    window.iter().zip(&kept).for_each(|(&to, &dim)| shape[to] = ty.shape[dim]);
-    let indexed = (0..shape.len()).filter(|dim| !window.contains(dim)).collect::<Vec<_>>();
-    indexed.iter().zip(&brackets.shape).for_each(|(&to, &size)| shape[to] = size);
-    let updates = call.tensor(2)?;
-    let updates = call.broadcast(updates, &shape)?;
-    let scatter = Scatter {
-        update_window_dims: window,
-        inserted_window_dims: brackets.dims.clone(),
-        input_batching_dims: Dims::new(),
-        scatter_indices_batching_dims: Dims::new(),
-        scatter_dims_to_operand_dims: brackets.dims.clone(),
-        index_vector_dim: brackets.shape.len(),
-        indices_are_sorted: false,
-        unique_indices: false,
-    };
-    let update = if call.flag(3) { Update::Add } else { Update::Replace };
-    let made = written(call, value, brackets.positions, updates, scatter, update);
-    call.one(made)
 }
 
 // Order.

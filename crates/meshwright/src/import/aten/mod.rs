@@ -3,6 +3,7 @@
 //! `text.rs` is the form of the text, `table.rs` says of every ATen op what it is in ops of a program, and the files
 //! beside it are what its rows call, by kind. An op without a row is a custom call that is whole on every device.
 
+mod brackets;
 mod call;
 mod contract;
 mod create;

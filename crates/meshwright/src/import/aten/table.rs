@@ -3,7 +3,7 @@
 //! An op that has no row is decomposed by PyTorch itself into ops that have one, before it gets here.
 
 use super::call::{Call, Made};
-use super::{contract, create, elementwise, index, normalize, pool, reduce, resample, shape};
+use super::{brackets, contract, create, elementwise, index, normalize, pool, reduce, resample, shape};
 use crate::program::{Binary, Direction, Unary};
 
 /// What an ATen op becomes.
@@ -162,12 +162,12 @@ pub(super) const ROWS: &[(&str, Row)] = &[
     ("aten.gt.Scalar", Row::Compare(Direction::Greater)),
     ("aten.gt.Tensor", Row::Compare(Direction::Greater)),
     ("aten.hardtanh.default", Row::Custom(elementwise::clamp)),
-    ("aten.index.Tensor", Row::Custom(index::index)),
+    ("aten.index.Tensor", Row::Custom(brackets::index)),
     ("aten.index_add.default", Row::Custom(index::index_add)),
     ("aten.index_copy.default", Row::Custom(index::index_copy)),
     ("aten.index_fill.int_Scalar", Row::Custom(index::index_fill)),
     ("aten.index_fill.int_Tensor", Row::Custom(index::index_fill)),
-    ("aten.index_put.default", Row::Custom(index::index_put)),
+    ("aten.index_put.default", Row::Custom(brackets::index_put)),
     ("aten.index_select.default", Row::Custom(index::index_select)),
     ("aten.isinf.default", Row::Custom(elementwise::is_inf)),
     ("aten.isnan.default", Row::Custom(elementwise::is_nan)),

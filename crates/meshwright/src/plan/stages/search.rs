@@ -178,8 +178,12 @@ impl<'s, 'g> Searching<'s, 'g> {
         let first = self.first_count(self.request.cluster.devices().div_ceil(stages), &counts);
         let per_node = self.kinds.iter().map(|kind| kind.per_node).min().unwrap_or(1);
         let parts = (0..=per_node.ilog2()).map(|power| 1 << power);
-        let near = counts[first.saturating_sub(1)..counts.len().min(first + 2)].iter();
-        near.flat_map(|&count| parts.clone().map(move |parts| (count, parts))).collect()
+        let mut near = counts[first.saturating_sub(1)..counts.len().min(first + 2)].to_vec();
+        // Where nothing else can be done, such as with norms over the batch, stages still save memory.
+        if counts[0] > 1 && self.request.microbatches.is_none() {
+            near.push(1);
+        }
+        near.iter().flat_map(|&count| parts.clone().map(move |parts| (count, parts))).collect()
     }
 
     /// Meshes of every kind that some stages may have while others have others, with the axes that leave the batch whole,
