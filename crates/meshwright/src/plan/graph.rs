@@ -22,8 +22,6 @@ pub(super) struct Graph {
     pub(super) flow_of: Vec<[Option<u32>; 2]>,
     /// Weights are gathered, and gradients reduced, in every trip.
     pub(super) is_eager: bool,
-    /// Parameters are stored as they are read.
-    pub(super) is_stored: bool,
 }
 
 /// A value that some read, mostly in the same pass: it is brought to them once.
@@ -41,6 +39,8 @@ pub(super) struct Flow {
     pub(super) is_outside: bool,
     /// It is brought there before such a loop, and kept until its end, or when the step before ends, and kept.
     pub(super) is_early: bool,
+    /// The latter: it is stored as it is read.
+    pub(super) is_stored: bool,
     /// It is read in the forward pass too, where parts of sums are added up.
     pub(super) is_finished: bool,
 }
@@ -131,7 +131,7 @@ impl Graph {
             let in_loop = |read: &Read| time.trips(read.by) > 1;
             // What is brought before a loop, or when the step before ends, is there for both passes.
             let is_before_loop = time.microbatches > 1 && !is_eager && reads[value.index()].iter().any(in_loop);
-            let is_before_step = is_stored && program.producer(value).is_none();
+            let is_before_step = is_stored && matches!(origin, Origin::Stored { .. });
             let is_early = kind == Kind::Weight && !time.is_tiled(value) && (is_before_loop || is_before_step);
             let passes: &[Option<bool>] = if is_early { &[None] } else { &[Some(true), Some(false)] };
             for &pass in passes {
@@ -145,6 +145,7 @@ impl Graph {
                 }
                 let in_loop = readers().any(in_loop) || program.producer(value).is_some_and(|op| time.trips(op) > 1);
                 let is_repeated = time.is_tiled(value) || is_eager && in_loop;
+                // Before a loop nothing runs that it could hide behind.
                 let is_before = kind == Kind::Weight && pass != Some(false) && !is_eager;
                 let times = if is_repeated { time.microbatches } else { 1 };
                 let number = *numbers.entry((origin, list.clone(), times, kind)).or_insert(flows.len());
@@ -158,6 +159,7 @@ impl Graph {
                         kind,
                         is_outside: (in_loop || is_before) && !is_repeated && time.microbatches > 1,
                         is_early,
+                        is_stored: is_early && is_before_step,
                         is_finished: pass == Some(false) && flow_of[value.index()][0].is_some(),
                     });
                 }
@@ -171,7 +173,7 @@ impl Graph {
                 }
             }
         }
-        Graph { flows, origins, flow_of, is_eager, is_stored }
+        Graph { flows, origins, flow_of, is_eager }
     }
 }
 

@@ -340,7 +340,7 @@ impl Building<'_, '_, '_> {
         for copy in self.copies.iter().flatten() {
             let bytes = copy.bytes[solution.assignment[copy.node] as usize] as i64;
             changes[0] += bytes;
-            changes[lives.loop_end] -= bytes;
+            changes[copy.end] -= bytes;
         }
         let (mut bytes, mut peak_bytes, mut peak_step) = (0_i64, 0, 0);
         for (step, change) in changes.iter().enumerate() {

@@ -30,7 +30,7 @@ pub(super) struct Lives {
     /// The modes that each class may have; first the one that it has where nothing is made again.
     pub(super) modes: Vec<Vec<Mode>>,
     pub(super) steps: usize,
-    /// When the loop over microbatches has ended, and with it what is brought early.
+    /// When the loop over microbatches has ended.
     pub(super) loop_end: usize,
     /// Of every class, what it decides about that lies on the host.
     held: Vec<Vec<What>>,
@@ -99,8 +99,7 @@ impl Lives {
         let layer_late = vec![usize::MAX; bundles.list.len()];
         let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
         let last_looped = bundles.list.iter().rfind(|bundle| is_looped(bundle)).and_then(|bundle| bundle.ops.last());
-        // Where there is no loop, what is brought early is what is stored.
-        let loop_end = last_looped.map_or(if graph.is_stored { buffers.steps } else { 0 }, |&op| buffers.end(op));
+        let loop_end = last_looped.map_or(0, |&op| buffers.end(op));
         let first_late = bundles.list.iter().find(|bundle| bundle.phase == Phase::Backward);
         let middle = first_late.map_or(0, |bundle| buffers.start(bundle.ops[0]));
         let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
@@ -151,6 +150,11 @@ impl Lives {
             };
             if is_held && is_state(&base.anatomy, index) {
                 self.held[class].push(what);
+                continue;
+            }
+            // What is stored as it is read is counted where it is decided how.
+            let flow = graph.flow_of[argument.index()][0];
+            if flow.is_some_and(|flow| graph.flows[flow as usize].is_stored) {
                 continue;
             }
             let bundle = next.and_then(|next| bundles.maker(program, next));

@@ -8,7 +8,7 @@ use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Probl
 use super::choices::Choice;
 use super::graph::{Flow, Kind, Origin, Reader};
 use super::label::{Label, Prices, Task};
-use super::lives::Mode;
+use super::lives::{Lives, Mode};
 use super::moves::Place;
 
 /// A problem under way.
@@ -26,8 +26,9 @@ pub(super) struct Building<'b, 'm, 't> {
 pub(super) struct Brought {
     pub(super) node: usize,
     pub(super) places: Vec<Place>,
-    /// What is there until loops end, under each of its labels.
+    /// What is there, under each of its labels, and until when.
     pub(super) bytes: Vec<u64>,
+    pub(super) end: usize,
 }
 
 impl Brought {
@@ -93,11 +94,14 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
                 alternative.uses = bytes.iter().enumerate().filter_map(used).collect();
             }
         }
-        let in_loop = times.partition_point(|&time| time < lives.loop_end) as u64;
-        for copy in self.copies.iter().flatten().filter(|_| in_loop > 0) {
+        for copy in self.copies.iter().flatten() {
+            let there = times.partition_point(|&time| time < copy.end) as u64;
+            if there == 0 {
+                continue;
+            }
             let alternatives = problem.nodes[copy.node].alternatives.iter_mut().zip(&copy.bytes);
             for (alternative, &amount) in alternatives.filter(|(_, bytes)| **bytes > 0) {
-                alternative.uses = [Use { resource: 0, start: 0, end: in_loop, amount }].into_iter().collect();
+                alternative.uses = [Use { resource: 0, start: 0, end: there, amount }].into_iter().collect();
             }
         }
     }
@@ -149,7 +153,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             _ => {
                 let places = self.wanted(&readers);
                 let bytes = vec![0; places.len()];
-                Some(self.bring(flow, &froms, &readers, Brought { node: self.nodes.len(), places, bytes }))
+                Some(self.bring(flow, &froms, &readers, Brought { node: self.nodes.len(), places, bytes, end: 0 }))
             }
         }
     }
@@ -178,15 +182,18 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
     }
 
     /// The same for what is brought before a loop. In each place it is either as it is stored, or a copy, which takes
-    /// memory; another copy for a reader would take memory too.
+    /// memory; another copy for a reader would take memory too. What is stored as it is read is there all the time.
     fn bring_early(&mut self, flow: &Flow, froms: &[(Place, Mode)], readers: &[Reader]) -> Brought {
         let axes = self.task.parts.axes.len();
         let mut places = self.wanted(readers);
         let stored = places.len();
         let copy = |&place: &Place| flow.count as u64 * self.task.parts.bytes(flow.value, place);
-        let bytes = std::iter::repeat_n(0, stored).chain(places.iter().map(copy)).collect();
+        let own = |place: &Place| if flow.is_stored { copy(place) } else { 0 };
+        let bytes = places.iter().map(own).chain(places.iter().map(copy)).collect();
         places.extend_from_within(..);
-        let brought = self.bring(flow, froms, readers, Brought { node: self.nodes.len(), places, bytes });
+        let Lives { steps, loop_end, .. } = *self.task.lives;
+        let end = if flow.is_stored { steps } else { loop_end };
+        let brought = self.bring(flow, froms, readers, Brought { node: self.nodes.len(), places, bytes, end });
         let mut ends = brought.ends();
         // What is a copy is told from what is stored by being made again.
         ends[stored..].iter_mut().for_each(|end| end.1 = Mode::Again);

@@ -467,18 +467,17 @@ mod tests {
         let program = model.build().expect("a model");
         let cluster = crate::cluster::parse("8xa100-80g").expect("a cluster");
         let engine = crate::simulate::engine("xla").expect("an engine");
-        for (share, microbatches) in [(1.0, 1), (0.7, 1), (0.8, 4)] {
-            let free = Request {
+        for (own_limit, microbatches) in [(60e9, 1), (7.7e9, 1), (3.5e9, 4)] {
+            let limit_bytes = (own_limit * (1.0 + engine.fragmentation)) as u64 + engine.reserved_bytes as u64;
+            let request = Request {
                 program: &program,
                 cluster: &cluster,
                 engine,
-                limit_bytes: 64 << 30,
+                limit_bytes,
                 microbatches: Some(microbatches),
                 told: None,
                 mesh: None,
             };
-            let peak_bytes = plan(&free).expect("a plan without a limit").peak_bytes;
-            let request = Request { limit_bytes: (peak_bytes as f64 * share) as u64, ..free };
             let far = |left: f64, right: f64| (left / right - 1.0).abs();
             let measure = |space: &Space<'_>| {
                 let searched = search(&request, space, Otherwise::GiveUp);
@@ -489,7 +488,7 @@ mod tests {
                 (time, far(outcome.labelled.peak_bytes as f64, own_peak))
             };
             let (time, memory) = request.in_space(measure).expect("a space");
-            assert!(time < 0.08 && memory < 0.04, "{share} of memory: {time} off in time, {memory} in memory");
+            assert!(time < 0.08 && memory < 0.04, "{own_limit} bytes: {time} off in time, {memory} in memory");
         }
     }
 }
