@@ -429,9 +429,10 @@ describe("a hundred thousand operations", () => {
 
 describe("pictures", () => {
   const views = [
-    ["plan-light", "plan", {}, null],
-    ["plan-dark", "plan", { colorScheme: "dark" }, null],
-    ["plan-narrow", "plan", { viewport: { width: 420, height: 900 } }, null],
+    // Whole pages are those of a step that tactics laid out: plans become others as planning gets better.
+    ["stages-light", "stages", {}, null],
+    ["stages-dark", "stages", { colorScheme: "dark" }, null],
+    ["stages-narrow", "stages", { viewport: { width: 420, height: 900 } }, null],
     ["plan-timeline", "plan", {}, "#timeline"],
     ["plan-program", "plan", {}, "#program"],
     ["stages-timeline", "stages", {}, "#timeline"],
@@ -451,7 +452,7 @@ describe("pictures", () => {
   }
 
   test("print has light colors and no controls", async (t) => {
-    const { page } = await open(t, "plan", { colorScheme: "dark" });
+    const { page } = await open(t, "stages", { colorScheme: "dark" });
     const pdf = await page.pdf({ format: "A4", printBackground: true });
     assert.ok(pdf.length > 50_000, `${pdf.length} bytes`);
     await page.emulateMedia({ media: "print", colorScheme: "light" });
@@ -459,6 +460,6 @@ describe("pictures", () => {
     await frame(page);
     assert.equal(await page.locator("nav").isVisible(), false);
     assert.equal(await page.locator("#program-filter").isVisible(), false);
-    await compare(page, "plan-print");
+    await compare(page, "stages-print");
   });
 });

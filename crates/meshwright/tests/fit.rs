@@ -67,7 +67,7 @@ const SHAPES: [(f64, f64, f64); 9] = [
 
 fn seconds(device: &Device, task: Task, bytes: f64) -> f64 {
     let engine = Engine { tf32: false, f8: false, ..ENGINES[0].clone() };
-    let kernel = Kernel { op: OpId(0), task, after: [].into_iter().collect(), bytes };
+    let kernel = Kernel { op: OpId(0), task, after: [].into_iter().collect(), bytes, is_late: false };
     kernel_seconds(device, &engine, &kernel)
 }
 

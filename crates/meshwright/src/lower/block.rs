@@ -27,7 +27,7 @@ impl Emitter<'_, '_, '_> {
 
     fn one(&mut self, op: OpId) -> Result<(), String> {
         let operation = &self.old.ops[op];
-        (self.op, self.location) = (op, operation.location);
+        self.begin(op);
         match operation.op {
             Op::Case | Op::If => self.branch(op),
             Op::OptimizationBarrier => self.barrier(op),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::postpone::postpone;
 use super::reshard::{Haste, Move, Step, Ways};
 use super::{Reason, Reshard};
 use crate::program::{
@@ -28,6 +29,8 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     /// The old op under way.
     pub(super) op: OpId,
     pub(super) location: LocationId,
+    /// For new ops, but for those of the old one under way, whether they were written for others than the forward pass.
+    is_late: Vec<bool>,
     channel: i64,
     /// Who exchanges along which pieces.
     pub(super) groups: FxHashMap<Pieces, Arc<[Vec<i64>]>>,
@@ -63,6 +66,9 @@ struct Version {
     phase: Option<bool>,
 }
 
+/// A new value, and how it lies.
+pub(super) type Source = (ValueId, Sharding);
+
 impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
     pub(super) fn new(layout: &'l Layout<'p>, ways: &'l mut Ways<'w>) -> Emitter<'l, 'p, 'w> {
         let old = layout.program;
@@ -81,6 +87,7 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             homes: vec![0; old.values.len()],
             op: OpId::from_index(0),
             location: Program::UNKNOWN_LOCATION,
+            is_late: Vec::new(),
             channel: 0,
             groups: FxHashMap::default(),
             entered: Vec::new(),
@@ -108,8 +115,28 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Program {
-        self.new.compact()
+    /// The program, and for each of its ops whether it was written for others than the forward pass.
+    pub(super) fn finish(mut self) -> (Program, Vec<bool>) {
+        postpone(&mut self.new);
+        let (program, origins) = self.new.compact_with_origins();
+        self.end();
+        let is_late = |origin: Option<OpId>| origin.is_some_and(|op| self.is_late[op.index()]);
+        let is_late = origins.into_iter().map(is_late).collect();
+        (program, is_late)
+    }
+
+    /// From now on new ops are written for this old one.
+    pub(super) fn begin(&mut self, op: OpId) {
+        self.end();
+        (self.op, self.location) = (op, self.old.ops[op].location);
+    }
+
+    /// Notes what the new ops are for that were written for the old one under way.
+    fn end(&mut self) {
+        let written = self.new.ops.len();
+        if written > self.is_late.len() {
+            self.is_late.resize(written, !self.layout.anatomy.is_forward(self.op));
+        }
     }
 
     /// Says what an old value is from here on.
@@ -180,6 +207,33 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         self.add_version(old, Version { sharding: wanted.clone(), value, scope, phase });
         self.reshards.push(Reshard { value: old, reason, from: source.sharding, moves, times });
         Ok(value)
+    }
+
+    /// The form of a value from which it is gathered where it is wanted, and how; none where more is done to it than
+    /// that, or where that is done once for all trips of a loop.
+    pub(super) fn gathers(&mut self, old: ValueId, wanted: &Sharding, by: OpId) -> Option<(Source, Vec<Move>)> {
+        let phase = Some(self.layout.anatomy.is_forward(by));
+        let versions = self.versions[old.index()].iter();
+        let fits = |version: &&Version| version.phase.is_none() || version.phase == phase;
+        let fitting: Vec<&Version> = versions.filter(fits).collect();
+        let [version] = fitting[..] else { return None };
+        let version = version.clone();
+        if version.sharding == *wanted {
+            return None;
+        }
+        let haste = self.haste(old, Reason::Read { by });
+        let (moves, _) = self.ways.find(self.old.ty(old), &version.sharding, wanted, haste).as_ref()?;
+        let moves = moves.clone();
+        let scope = self.homes[old.index()].max(version.scope).max(self.loop_of(wanted, &moves)) as usize;
+        let is_gathered = moves.iter().all(|next| matches!(next.step, Step::AllGather { .. }));
+        (is_gathered && scope + 1 == self.scopes.len()).then_some(((version.value, version.sharding), moves))
+    }
+
+    /// Notes that a value was resharded in the region being written.
+    pub(super) fn tell_reshard(&mut self, value: ValueId, reason: Reason, from: Sharding, moves: Vec<Move>) {
+        let counters = self.scopes.iter().filter_map(|scope| scope.counter);
+        let times = counters.map(|(axis, _)| self.mesh.axes[axis].size).product();
+        self.reshards.push(Reshard { value, reason, from, moves, times });
     }
 
     /// The scope of the innermost loop in time that a tile is made in, or what is gathered for one

@@ -9,6 +9,7 @@ mod measure;
 mod operand;
 mod ops;
 mod piece;
+mod postpone;
 mod reshard;
 mod slices;
 mod stablehlo;
@@ -40,6 +41,8 @@ pub struct LocalProgram {
     pub results: Vec<Sharding>,
     /// Where values change their sharding, in the order in which they do.
     pub reshards: Vec<Reshard>,
+    /// For every op of the program whether it was written for others than the forward pass; none where that is not known.
+    pub is_late: Vec<bool>,
 }
 
 /// A value that is made with one sharding and needed with another.
@@ -108,9 +111,9 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
     emitter.body()?;
     emitter.results(&results)?;
     let reshards = std::mem::take(&mut emitter.reshards);
-    let mut program = emitter.finish();
+    let (mut program, is_late) = emitter.finish();
     loosen_aliases(&mut program, &arguments, &results);
-    Ok(LocalProgram { program, mesh: layout.mesh.clone(), arguments, results, reshards })
+    Ok(LocalProgram { program, mesh: layout.mesh.clone(), arguments, results, reshards, is_late })
 }
 
 /// A result that is an argument's next value is stored as the argument is.

@@ -15,6 +15,9 @@ impl Emitter<'_, '_, '_> {
         op: OpId,
         strategy: &Strategy,
     ) -> Result<(Values, SmallVec<[Sharding; 1]>), String> {
+        if let Some(narrowed) = self.narrowed(op, strategy)? {
+            return Ok(narrowed);
+        }
         let layout = self.layout;
         let (rule, operation) = (layout.rule(op), &self.old.ops[op]);
         let mut operands = Values::new();
@@ -29,6 +32,27 @@ impl Emitter<'_, '_, '_> {
         let shardings = layout.produced_by(op, strategy);
         let results = self.local_op(op, &operands, &wanted, &shardings)?;
         Ok((results, shardings))
+    }
+
+    /// What is gathered only to be made narrower is made narrower first, so that less is gathered.
+    fn narrowed(&mut self, op: OpId, strategy: &Strategy) -> Result<Option<(Values, SmallVec<[Sharding; 1]>)>, String> {
+        let operation = &self.old.ops[op];
+        let Op::Convert { dtype } = operation.op else { return Ok(None) };
+        let operand = operation.operands[0];
+        if dtype.bits() >= self.old.ty(operand).dtype.bits() {
+            return Ok(None);
+        }
+        let shardings = self.layout.produced_by(op, strategy);
+        let Some((source, moves)) = self.gathers(operand, &self.wanted(op, 0), op) else { return Ok(None) };
+        let (value, mut from) = source;
+        let mut value = self.apply(operation.op.clone(), &[value])?;
+        let from_first = from.clone();
+        for Move { step, to } in &moves {
+            value = self.step(value, self.old.ty(operation.results[0]), &from, step, to)?;
+            from = to.clone();
+        }
+        self.tell_reshard(operation.results[0], Reason::Made { by: op }, from_first, moves);
+        Ok(Some(([value].into_iter().collect(), shardings)))
     }
 
     /// How an op needs an operand.

@@ -62,7 +62,7 @@ pub(crate) fn emit_piece(
         let new = emitter.get(*value, sharding, reason)?;
         emitter.new.add_result(new, ResultInfo::default());
     }
-    let (program, mut reads) = without_unread_arguments(emitter.finish());
+    let (program, mut reads) = without_unread_arguments(emitter.finish().0);
     let reads_number = request.inside.is_some() && reads.last() == Some(&request.given.len());
     if reads_number {
         reads.pop();

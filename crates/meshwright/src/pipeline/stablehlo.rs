@@ -39,6 +39,7 @@ impl Pipeline {
             arguments: of(&piece.reads),
             results: of(&piece.writes),
             reshards: Vec::new(),
+            is_late: Vec::new(),
         };
         stablehlo(&local)
     }

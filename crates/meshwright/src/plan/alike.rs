@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::bundle::{Bundle, Bundles};
 use super::fixed::Fixed;
-use crate::program::{OpId, Program, stretches};
+use crate::program::{OpId, Phase, Program, stretches};
 use crate::shard::Layout;
 
 /// Bundles by what they share.
@@ -14,6 +14,8 @@ use crate::shard::Layout;
 pub(super) struct Classes {
     /// The bundles of each class, in program order. Their ops are alike, one by one.
     pub(super) members: Vec<Vec<usize>>,
+    /// Whether each class is of the forward pass.
+    pub(super) is_forward: Vec<bool>,
     /// The class of each bundle.
     pub(super) of: Vec<usize>,
     /// Where each bundle stands in what repeats.
@@ -35,7 +37,12 @@ impl Classes {
     pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, runs: usize, fixed: Option<&Fixed<'_>>) -> Classes {
         let keys: Vec<u64> = bundles.list.iter().map(|bundle| signature(layout, bundle, fixed)).collect();
         let count = keys.len();
-        let mut classes = Classes { members: Vec::new(), of: vec![usize::MAX; count], places: vec![None; count] };
+        let mut classes = Classes {
+            members: Vec::new(),
+            is_forward: Vec::new(),
+            of: vec![usize::MAX; count],
+            places: vec![None; count],
+        };
         for (number, stretch) in stretches(&keys).into_iter().enumerate() {
             let runs = runs.min(stretch.count);
             for position in 0..stretch.length {
@@ -56,6 +63,8 @@ impl Classes {
                 classes.members.push(vec![bundle]);
             }
         }
+        let is_forward = |members: &Vec<usize>| bundles.list[members[0]].phase == Phase::Forward;
+        classes.is_forward = classes.members.iter().map(is_forward).collect();
         classes
     }
 }

@@ -1,8 +1,9 @@
 //! Planning as one of several tactics: the cheapest way to cut what others left, on a mesh that is given.
 
 use super::costs::Costs;
+use super::exposure::Exposure;
 use super::fixed::Told;
-use super::label::{Effort, Exposure};
+use super::label::Effort;
 use super::recipe::freeze;
 use super::sketch::{Frame, Ground, Sketch};
 use crate::lower::{Haste, Movement, Price, Step};

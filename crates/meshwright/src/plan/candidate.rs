@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::label::{Effort, Exposure, Labelled};
+use super::exposure::{Exposure, Load, Rates};
+use super::label::{Effort, Labelled};
 use super::parallel::in_parallel;
 use super::search::{Request, Searched};
 use super::sketch::{Outcome, Sketch};
@@ -17,8 +18,6 @@ const MOST_ROUNDS_MISSED: usize = 4;
 const MOST_WORSE_PROMISED: f64 = 1.015;
 /// Labels that cost less by no more than this share are as good, and not simulated.
 const LEAST_OTHER: f64 = 1e-6;
-/// Nothing is taken to be hidden altogether.
-const LEAST_EXPOSED: f64 = 0.05;
 
 /// A frame that is labelled and simulated again and again.
 pub(super) struct Candidate<'g> {
@@ -161,16 +160,17 @@ pub(super) fn refine<'g>(
     }
 }
 
-/// What a simulation tells about how much of what could be hidden is not. It tells nothing of what was not moved.
+/// What a simulation tells of what another second of computing or moving costs.
 pub(super) fn exposed(outcome: &Outcome) -> Exposure {
-    let Labelled { waiting, hideable, exposure, .. } = outcome.labelled;
+    let Labelled { loads, exposure, .. } = &outcome.labelled;
     let stage = &outcome.timeline.stages[0];
-    let share = |exposed: f64, hideable: f64, before: f64| {
-        if hideable > 0.0 { (exposed / hideable).clamp(LEAST_EXPOSED, 1.0) } else { before }
+    let rates = |load: &Load, computing: f64, exposed: f64, before: Rates| {
+        Rates::measured(computing, load.moving, computing + exposed - load.waiting, before)
     };
-    let weights = stage.exposed_weights_seconds;
+    let (computing, exposed) = (stage.forward_compute_seconds, stage.forward_exposed_seconds);
+    let (later, later_exposed) = (stage.compute_seconds - computing, stage.exposed_seconds - exposed);
     Exposure {
-        gradients: share(stage.exposed_seconds - waiting.others - weights, hideable.gradients, exposure.gradients),
-        weights: share(weights - waiting.weights, hideable.weights, exposure.weights),
+        forward: rates(&loads.forward, computing, exposed, exposure.forward),
+        backward: rates(&loads.backward, later, later_exposed, exposure.backward),
     }
 }

@@ -339,9 +339,10 @@ impl<'s, 'g> Making<'s, 'g> {
         }
         let is_combined = kind == Kind::Gradient || kind == Kind::Weight && flow.is_early;
         let moves = if is_combined { &mut self.combined } else { &mut self.awaited };
-        let exposed = if flow.is_outside { 1.0 } else { FIRST_EXPOSURE.of(kind) };
+        let is_hidden = !flow.is_outside && kind != Kind::Activation;
+        let exposed = if is_hidden { FIRST_EXPOSURE.forward.moving } else { 1.0 };
         let times = (flow.count * flow.times) as f64 * exposed * if mode == Mode::Again { 2.0 } else { 1.0 };
-        scaled(times * moves.seconds(&self.parts.tile(flow.value), from, to), self.sketch.ground.costs.unit)
+        scaled(times * moves.seconds(&self.parts.moved(flow, from, to), from, to), self.sketch.ground.costs.unit)
     }
 }
 

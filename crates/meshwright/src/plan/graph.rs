@@ -9,7 +9,7 @@ use super::moves::Place;
 use super::sketch::Frame;
 use super::time::Time;
 use crate::lower::Haste;
-use crate::program::{ArgumentClass, Id, OpId, Program, ValueId, is_heavy};
+use crate::program::{ArgumentClass, DType, Id, Op, OpId, Program, ValueId, is_heavy};
 use crate::shard::Layout;
 
 /// Values that pass between classes, all of a kind told once.
@@ -35,6 +35,10 @@ pub(super) struct Flow {
     /// How often each is brought there.
     pub(super) times: usize,
     pub(super) kind: Kind,
+    /// Who reads it makes it of this type, which is narrower, and does nothing else with it.
+    pub(super) narrow: Option<DType>,
+    /// It is brought there in the forward pass.
+    pub(super) is_forward: bool,
     /// It is brought there before or after a loop over microbatches, where nothing runs beside it.
     pub(super) is_outside: bool,
     /// It is brought there before such a loop, and kept until its end, or when the step before ends, and kept.
@@ -157,6 +161,8 @@ impl Graph {
                         count: 0,
                         times,
                         kind,
+                        narrow: if is_early { None } else { narrow(program, value, readers()) },
+                        is_forward: pass == Some(true),
                         is_outside: (in_loop || is_before) && !is_repeated && time.microbatches > 1,
                         is_early,
                         is_stored: is_early && is_before_step,
@@ -182,6 +188,16 @@ impl Graph {
 struct Read {
     by: OpId,
     reader: Reader,
+}
+
+/// The type that all who read a value make of it, where it is narrower.
+fn narrow<'r>(program: &Program, value: ValueId, mut reads: impl Iterator<Item = &'r Read>) -> Option<DType> {
+    let made = |read: &Read| match program.ops[read.by].op {
+        Op::Convert { dtype } if dtype.bits() < program.ty(value).dtype.bits() => Some(dtype),
+        _ => None,
+    };
+    let first = made(reads.next()?)?;
+    reads.all(|read| made(read) == Some(first)).then_some(first)
 }
 
 /// For every value who reads it outside of the bundle that makes it.

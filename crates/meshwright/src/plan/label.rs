@@ -6,6 +6,7 @@ use meshwright_solver::{Answer, Limit, Options, Price, Solution, Start, solve};
 use super::alike::Classes;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
+use super::exposure::{Exposure, Loads};
 use super::graph::{Flow, Graph, Kind};
 use super::lives::{Lives, Mode};
 use super::moves::{Moves, Place};
@@ -32,10 +33,8 @@ pub(super) struct Labelled {
     pub(super) free_seconds: f64,
     /// The limit that it was searched for under.
     pub(super) limit_bytes: u64,
-    /// What moving values takes that always waits, and what may run beside computing.
-    pub(super) waiting: Waiting,
-    pub(super) hideable: Hideable,
-    /// The share of what could be hidden that it was labelled with.
+    /// What it comes to, and what was taken to be hidden of that.
+    pub(super) loads: Loads,
     pub(super) exposure: Exposure,
     /// Where the search for it ended.
     trail: Trail,
@@ -57,19 +56,9 @@ impl Labelled {
         (self.seconds - self.lower_bound_seconds) / self.seconds.max(1e-12)
     }
 
-    /// What it would take if another share of what could be hidden were not.
+    /// What it would take if something else were hidden.
     pub(super) fn seconds_with(&self, exposure: Exposure) -> f64 {
-        self.seconds + exposure.seconds(self.hideable) - self.exposure.seconds(self.hideable)
-    }
-
-    /// The share of what could be hidden that is not, since there is not enough to hide it behind.
-    pub(super) fn least_exposure(&self) -> Exposure {
-        let hideable = (self.hideable.gradients + self.hideable.weights).max(1e-9);
-        let waiting = self.waiting.weights + self.waiting.others;
-        let compute_seconds = self.seconds - waiting - self.exposure.seconds(self.hideable);
-        let least = 1.0 - MOST_HIDING * compute_seconds / hideable;
-        let Exposure { gradients, weights } = self.exposure;
-        Exposure { gradients: least.clamp(gradients, 1.0), weights: least.clamp(weights, 1.0) }
+        self.seconds + exposure.seconds(&self.loads) - self.exposure.seconds(&self.loads)
     }
 }
 
@@ -79,52 +68,6 @@ pub(super) struct Label {
     pub(super) choice: usize,
     pub(super) mode: Mode,
 }
-
-/// What moving values takes that may run beside computing, in seconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hideable {
-    pub(super) gradients: f64,
-    pub(super) weights: f64,
-}
-
-/// What moving values takes that nothing runs beside, in seconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Waiting {
-    pub(super) weights: f64,
-    pub(super) others: f64,
-}
-
-/// The share of what moving values takes that is not hidden behind computing. Weights are known long before they are
-/// read, and the last gradients have nothing behind them, so that these are told apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Exposure {
-    pub(super) gradients: f64,
-    pub(super) weights: f64,
-}
-
-impl Exposure {
-    pub(super) const fn all(share: f64) -> Exposure {
-        Exposure { gradients: share, weights: share }
-    }
-
-    /// Those of weights and gradients are hidden as far as they are not; all others always wait.
-    pub(super) fn of(self, kind: Kind) -> f64 {
-        match kind {
-            Kind::Activation => 1.0,
-            Kind::Gradient => self.gradients,
-            Kind::Weight => self.weights,
-        }
-    }
-
-    /// What is not hidden of what could be.
-    pub(super) fn seconds(self, hideable: Hideable) -> f64 {
-        self.gradients * hideable.gradients + self.weights * hideable.weights
-    }
-}
-
-/// The share of computing that hides something where there is much to be hidden: values are ready late and wanted
-/// early.
-const MOST_HIDING: f64 = 0.5;
 
 /// How long to search for labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,13 +115,6 @@ pub(super) struct Task<'t> {
     pub(super) host_seconds_per_byte: f64,
     /// Costs are counted in these steps.
     pub(super) unit: f64,
-}
-
-impl Task<'_> {
-    /// The share of what moving a flow takes that is not hidden.
-    pub(super) fn exposed(&self, flow: &Flow, kind: Kind) -> f64 {
-        if flow.is_outside { 1.0 } else { self.exposure.of(kind) }
-    }
 }
 
 /// What it takes to bring values elsewhere.
@@ -250,7 +186,7 @@ pub(super) fn label_for(task: &Task<'_>, moves: &mut Prices<'_>, worths: &[Worth
         let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { continue };
         trail.follow(&solution);
         let mut labelled = building.read(&solution, true);
-        building.tell_moves(&mut labelled);
+        building.tell_loads(&mut labelled);
         labelled.trail = trail.clone();
         let seconds = flow_seconds(task, building.moves, &labelled);
         found.push((labelled, seconds));
@@ -260,36 +196,36 @@ pub(super) fn label_for(task: &Task<'_>, moves: &mut Prices<'_>, worths: &[Worth
 
 fn flow_seconds(task: &Task<'_>, moves: &mut Prices<'_>, labelled: &Labelled) -> Vec<f64> {
     let flows = task.graph.flows.iter().zip(&labelled.copies);
-    let exposed = |(flow, copy): (&Flow, &Option<Place>)| {
-        let legs = legs(task, moves, labelled, flow, *copy);
-        legs.iter().map(|(kind, seconds)| task.exposed(flow, *kind) * seconds).sum()
-    };
+    let exposed =
+        |(flow, copy): (&Flow, &Option<Place>)| task.exposure.seconds(&legs(task, moves, labelled, flow, *copy));
     flows.map(exposed).collect()
 }
 
 /// What it takes to bring a flow where it is for all its readers, and from there to each.
-fn legs(
-    task: &Task<'_>,
-    moves: &mut Prices<'_>,
-    labelled: &Labelled,
-    flow: &Flow,
-    copy: Option<Place>,
-) -> [(Kind, f64); 2] {
+fn legs(task: &Task<'_>, moves: &mut Prices<'_>, labelled: &Labelled, flow: &Flow, copy: Option<Place>) -> Loads {
     let Task { choices, parts, .. } = task;
     let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
-    let ty = parts.tile(flow.value);
     let made = flow.origin.place(chosen(flow.origin.class()));
     let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
     let (middle, onward) = copy.map_or((from, flow.kind), |middle| (middle, flow.kind.onward()));
-    let first = moves.of(flow, flow.kind).seconds(&ty, from, middle);
-    let moves = moves.of(flow, onward);
-    let mut second = 0.0;
-    for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
-        let times = if labelled.labels[reader.class].mode == Mode::Again { 2.0 } else { 1.0 };
-        second += times * moves.seconds(&ty, middle, reader.place(chosen(reader.class)));
-    }
     let times = (flow.count * flow.times) as f64;
-    [(flow.kind, first * times), (onward, second * times)]
+    let mut loads = Loads::default();
+    loads.add(
+        flow,
+        flow.kind,
+        flow.is_forward,
+        times * moves.of(flow, flow.kind).seconds(&parts.moved(flow, from, middle), from, middle),
+    );
+    let moves = moves.of(flow, onward);
+    for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
+        let to = reader.place(chosen(reader.class));
+        let seconds = times * moves.seconds(&parts.moved(flow, middle, to), middle, to);
+        loads.add(flow, onward, flow.is_forward, seconds);
+        if labelled.labels[reader.class].mode == Mode::Again {
+            loads.add(flow, onward, false, seconds);
+        }
+    }
+    loads
 }
 
 /// What each class could do instead of what was chosen for it, under a limit.
@@ -320,7 +256,7 @@ impl Building<'_, '_, '_> {
             let mut labelled = self.read(&solution, most_times > 0);
             let is_over = labelled.peak_bytes > limit_bytes;
             if !is_over || trail.times.len() >= most_times || trail.times.contains(&labelled.peak_step) {
-                self.tell_moves(&mut labelled);
+                self.tell_loads(&mut labelled);
                 labelled.trail = trail;
                 return (most_times == 0 || !is_over).then_some(labelled);
             }
@@ -361,29 +297,29 @@ impl Building<'_, '_, '_> {
             is_bound,
             free_seconds: solution.evaluation.cost as f64 * self.task.unit,
             limit_bytes: 0,
-            waiting: Waiting::default(),
-            hideable: Hideable::default(),
+            loads: Loads::default(),
             exposure: self.task.exposure,
             trail: Trail::default(),
         }
     }
 
-    /// Adds up what moving values takes.
-    fn tell_moves(&mut self, labelled: &mut Labelled) {
+    /// Adds up what labels come to.
+    fn tell_loads(&mut self, labelled: &mut Labelled) {
         let Task { choices, classes, graph, .. } = self.task;
-        let chosen = |class: usize| &choices[class][labelled.labels[class].choice];
-        let inner = |(class, members): (usize, &Vec<usize>)| members.len() as f64 * chosen(class).inner_seconds;
-        labelled.waiting.others = classes.members.iter().enumerate().map(inner).sum();
-        for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
-            for (kind, seconds) in legs(self.task, self.moves, labelled, flow, *copy) {
-                match kind {
-                    Kind::Gradient if !flow.is_outside => labelled.hideable.gradients += seconds,
-                    Kind::Weight if !flow.is_outside => labelled.hideable.weights += seconds,
-                    Kind::Weight => labelled.waiting.weights += seconds,
-                    Kind::Activation | Kind::Gradient => labelled.waiting.others += seconds,
-                }
+        let mut loads = Loads::default();
+        for (class, label) in labelled.labels.iter().enumerate() {
+            let (choice, count) = (&choices[class][label.choice], classes.members[class].len() as f64);
+            let again = (label.mode == Mode::Again).then_some(false);
+            for is_forward in [classes.is_forward[class]].into_iter().chain(again) {
+                let load = loads.of(is_forward);
+                load.computing += count * choice.compute_seconds;
+                load.waiting += count * choice.inner_seconds;
             }
         }
+        for (flow, copy) in graph.flows.iter().zip(&labelled.copies) {
+            loads.add_all(&legs(self.task, self.moves, labelled, flow, *copy));
+        }
+        labelled.loads = loads;
     }
 }
 

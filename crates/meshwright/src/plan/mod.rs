@@ -15,6 +15,7 @@ mod costs;
 mod decision;
 #[cfg(test)]
 mod exhaustive;
+mod exposure;
 mod fixed;
 mod fold;
 mod frames;

@@ -1,5 +1,6 @@
 //! What a device has of a value.
 
+use super::graph::Flow;
 use super::moves::{Axes, Place};
 use super::time::Time;
 use crate::program::{Program, Type, ValueId};
@@ -21,6 +22,15 @@ impl Parts<'_> {
     /// What all devices have of a value in one trip.
     pub(super) fn tile(&self, value: ValueId) -> Type {
         self.time.tile(value, self.program.ty(value))
+    }
+
+    /// What goes between devices where a flow is moved: who gathers it to make it narrower does that before.
+    pub(super) fn moved(&self, flow: &Flow, from: Place, to: Place) -> Type {
+        let tile = self.tile(flow.value);
+        match flow.narrow {
+            Some(dtype) if to.holds(from, self.axes.len()) => tile.with_dtype(dtype),
+            _ => tile,
+        }
     }
 
     /// What a device has of a value in one trip.

@@ -60,10 +60,15 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
     fn alternative(&self, class: usize, label: Label) -> Alternative {
         let choice = &self.task.choices[class][label.choice];
         let count = self.task.classes.members[class].len() as f64;
-        let times = if label.mode == Mode::Again { 2.0 } else { 1.0 };
+        let is_forward = self.task.classes.is_forward[class];
         let held_bytes = self.task.lives.held_bytes(&self.task.parts, class, choice);
         let held_seconds = held_bytes as f64 * self.task.host_seconds_per_byte;
-        let seconds = count * times * (choice.compute_seconds + choice.inner_seconds) + held_seconds;
+        let seconds = |is_forward: bool| {
+            let computing = self.task.exposure.of(is_forward).computing;
+            count * (computing * choice.compute_seconds + choice.inner_seconds)
+        };
+        let again_seconds = if label.mode == Mode::Again { seconds(false) } else { 0.0 };
+        let seconds = seconds(is_forward) + again_seconds + held_seconds;
         Alternative { cost: scaled(seconds, self.task.unit), ..Alternative::default() }
     }
 
@@ -220,15 +225,15 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
 
     fn connect(&mut self, flow: &Flow, kind: Kind, (from, froms): End<'_>, (to, tos): End<'_>) {
         let (parts, unit) = (self.task.parts, self.task.unit);
-        let ty = parts.tile(flow.value);
-        let scale = (flow.count * flow.times) as f64 * self.task.exposed(flow, kind);
+        let times = (flow.count * flow.times) as f64;
+        let [once, again] = [flow.is_forward, false].map(|pass| times * self.task.exposure.moving(flow, kind, pass));
         let is_needed = is_needed_again(flow, froms, tos);
         let moves = self.moves.of(flow, kind);
         let mut known: Vec<(Place, Place, f64)> = Vec::new();
         let mut seconds = |left: Place, right: Place| match known.last() {
             Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,
             _ => {
-                let seconds = moves.seconds(&ty, left, right);
+                let seconds = moves.seconds(&parts.moved(flow, left, right), left, right);
                 known.push((left, right, seconds));
                 seconds
             }
@@ -238,8 +243,8 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
             if is_stuck || is_needed && is_missing(left.1, right.1) {
                 return FORBIDDEN;
             }
-            let times = if right.1 == Mode::Again { 2.0 } else { 1.0 };
-            scaled(times * scale * seconds(left.0, right.0), unit)
+            let times = if right.1 == Mode::Again { once + again } else { once };
+            scaled(times * seconds(left.0, right.0), unit)
         };
         add_table(&mut self.nodes, &mut self.tables, (from, froms), (to, tos), &mut cost);
     }

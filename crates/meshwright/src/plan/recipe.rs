@@ -141,7 +141,10 @@ impl Recipe {
     fn hold(&self, anatomy: &Anatomy, local: &mut LocalProgram) {
         if !self.held.is_empty() {
             let pairs = self.held.iter().filter_map(|&argument| Some((argument, anatomy.next[argument]?)));
-            local.program = local.program.held_on_host(&pairs.collect::<Vec<_>>());
+            let (program, origins) = local.program.held_on_host(&pairs.collect::<Vec<_>>());
+            // Copies between host and device are the update's.
+            local.is_late = origins.iter().map(|origin| origin.is_none_or(|op| local.is_late[op.index()])).collect();
+            local.program = program;
         }
     }
 

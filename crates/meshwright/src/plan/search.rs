@@ -10,6 +10,7 @@ use super::considered::{ALIKE, Considered, by_time, distinct, pareto};
 use super::costs::Costs;
 use super::decision::{Decision, decisions};
 use super::fixed::Told;
+use super::label::Labelled;
 use super::least::{UNLIMITED, least};
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
@@ -270,6 +271,14 @@ impl<'g> Searched<'g> {
     pub(super) fn bound(&mut self, candidates: &[Candidate<'_>]) {
         let bounds = candidates.iter().map(|candidate| candidate.sketch.least_seconds());
         self.lower_bound_seconds = bounds.fold(self.lower_bound_seconds, f64::min);
+    }
+
+    /// Whether labels of a sketch were simulated.
+    pub(super) fn knows(&self, sketch: &Sketch<'_>, labelled: &Labelled) -> bool {
+        let is_same = |(other, outcome): &(Arc<Sketch<'g>>, Outcome)| {
+            other.frame == sketch.frame && outcome.labelled.labels == labelled.labels
+        };
+        self.found.iter().any(is_same)
     }
 
     /// The fastest of what fits.

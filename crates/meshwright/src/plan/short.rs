@@ -99,14 +99,16 @@ enum Slicing<'s, 'g> {
 }
 
 /// Searches longer for the labels of the best where these may be far from their bound: for better ones, or for the bound.
+/// Both are counted by what its simulation told, which is nearest to the truth.
 pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
     for (most_gap, effort) in [(MOST_GAP, Effort::Much), (MOST_GAP_SETTLED, Effort::Most)] {
         let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > most_gap;
         let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
         let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
-        let limit_bytes = labelled.limit_bytes;
-        let Some(again) = sketch.label(limit_bytes, labelled.exposure, Some(labelled), effort) else { return };
-        if again.seconds < labelled.seconds * (1.0 - LEAST_FASTER) {
+        let (limit_bytes, exposure) = (labelled.limit_bytes, exposed(outcome));
+        let labelled_seconds = labelled.seconds_with(exposure);
+        let Some(again) = sketch.label(limit_bytes, exposure, Some(labelled), effort) else { return };
+        if again.seconds < labelled_seconds * (1.0 - LEAST_FASTER) && !searched.knows(sketch, &again) {
             let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again.clone());
             refine(request, vec![candidate], seconds, searched);
         }
@@ -115,8 +117,11 @@ pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
             outcome.timeline.step_seconds == seconds && request.fits(outcome)
         };
         if let Some((_, outcome)) = searched.found.iter_mut().find(is_best) {
-            let bound = &mut outcome.labelled.lower_bound_seconds;
-            *bound = bound.max(again.lower_bound_seconds.min(outcome.labelled.seconds));
+            // Labels that cost less were simulated, and took longer: what is unknown is what is below those.
+            let unknown_seconds = again.seconds.min(labelled_seconds) - again.lower_bound_seconds;
+            let labelled = &mut outcome.labelled;
+            (labelled.seconds, labelled.exposure) = (labelled_seconds, exposure);
+            labelled.lower_bound_seconds = labelled_seconds - unknown_seconds.max(0.0);
         }
     }
 }
@@ -132,7 +137,7 @@ pub(super) fn tighten(request: &Request<'_>, searched: &mut Searched<'_>) {
         let realized = in_parallel(SHARES_OF_LIMIT.to_vec(), |share| {
             let limit_bytes = (share * before.limit_bytes as f64) as u64;
             let labelled = sketch.label(limit_bytes, exposure, Some(before), Effort::Little)?;
-            Some(sketch.realize(labelled, request.runner()))
+            (!searched.knows(sketch, &labelled)).then(|| sketch.realize(labelled, request.runner()))
         });
         let sketch = Arc::clone(sketch);
         for outcome in realized.into_iter().flatten() {

@@ -7,12 +7,11 @@ use super::buffers::Buffers;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
 use super::costs::Costs;
+use super::exposure::Exposure;
 use super::fixed::{Fixed, Told};
 use super::frames::batch;
 use super::graph::Graph;
-use super::label::{
-    Effort, Exposure, Label, Labelled, Prices, Task, Worth, all_choices, alternatives, label, label_for,
-};
+use super::label::{Effort, Label, Labelled, Prices, Task, Worth, all_choices, alternatives, label, label_for};
 use super::lives::Lives;
 use super::moves::{Axes, MOST_DIMS, Moves, SharedPrices};
 use super::parts::Parts;

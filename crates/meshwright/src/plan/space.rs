@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::exposure::Exposure;
 use super::fixed::Fixed;
 use super::frames::{batch, frames, microbatch_counts, named_frames};
-use super::label::{Effort, Exposure, Labelled};
+use super::label::{Effort, Labelled};
 use super::search::{Refusal, Request};
 use super::sketch::{Frame, Ground, Sketch};
 use super::split::thin_values;
@@ -180,8 +181,8 @@ impl<'g> Sketched<'g> {
         let first = self.sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
         _ = self.free_seconds.set(first.free_seconds);
         // What takes longer than computing cannot be hidden behind it.
-        let exposure = first.least_exposure();
-        let labelled = match exposure.gradients > FIRST_EXPOSURE.gradients * MUCH_MORE {
+        let exposure = Exposure::likely(&first.loads);
+        let labelled = match exposure.backward.moving > FIRST_EXPOSURE.backward.moving * MUCH_MORE {
             true => self.sketch.label(limit_bytes, exposure, Some(&first), Effort::Little).unwrap_or(first),
             false => first,
         };

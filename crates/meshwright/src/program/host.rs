@@ -78,7 +78,8 @@ impl Program {
 
     /// The same program with some arguments on the host, each with the result that is its next value. They are copied to
     /// the device before the first op that reads them, and their next values back when they are made.
-    pub(crate) fn held_on_host(&self, held: &[(usize, usize)]) -> Program {
+    /// Gives the op that each op was, too; copies were none.
+    pub(crate) fn held_on_host(&self, held: &[(usize, usize)]) -> (Program, Vec<Option<OpId>>) {
         let mut program = self.clone();
         let mut before: FxHashMap<OpId, Vec<OpId>> = FxHashMap::default();
         let mut after: FxHashMap<OpId, Vec<OpId>> = FxHashMap::default();
@@ -111,7 +112,9 @@ impl Program {
         for region in self.regions.ids().filter(|&region| region != self.body) {
             program.regions[region].results.iter_mut().for_each(now);
         }
-        program.compact()
+        let (program, mut origins) = program.compact_with_origins();
+        origins.iter_mut().for_each(|origin| *origin = origin.filter(|op| op.index() < self.ops.len()));
+        (program, origins)
     }
 
     /// A copy that stands nowhere yet, told by the place of another op.

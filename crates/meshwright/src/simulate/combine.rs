@@ -91,7 +91,7 @@ mod tests {
     use crate::program::OpId;
 
     fn kernel(task: Task, after: &[u32]) -> Kernel {
-        Kernel { op: OpId(0), task, after: after.iter().copied().collect(), bytes: 0.0 }
+        Kernel { op: OpId(0), task, after: after.iter().copied().collect(), bytes: 0.0, is_late: false }
     }
 
     fn collective(collective: Collective, devices: usize, after: &[u32]) -> Kernel {

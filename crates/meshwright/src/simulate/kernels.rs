@@ -17,6 +17,8 @@ pub struct Kernel {
     pub after: SmallVec<[u32; 4]>,
     /// Read and written.
     pub bytes: f64,
+    /// Whether it is known not to be of the forward pass.
+    pub is_late: bool,
 }
 
 /// What a kernel does.
@@ -169,7 +171,7 @@ impl Grouping<'_> {
     fn start(&mut self, op: OpId, task: Task) -> u32 {
         let number = self.kernels.len() as u32;
         self.is_chain.push(matches!(task, Task::Chain));
-        self.kernels.push(Kernel { op, task, after: SmallVec::new(), bytes: 0.0 });
+        self.kernels.push(Kernel { op, task, after: SmallVec::new(), bytes: 0.0, is_late: false });
         number
     }
 

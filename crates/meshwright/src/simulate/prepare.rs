@@ -10,7 +10,7 @@ use super::kernels::{Kernel, Task, kernels};
 use super::memory::{PieceMemory, added, buffer_bytes, goes_with, piece_memory};
 use crate::lower::LocalProgram;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
-use crate::program::{ArgumentClass, ValueId};
+use crate::program::{ArgumentClass, Id, ValueId};
 
 /// A step that can be simulated.
 #[derive(Clone, Debug)]
@@ -66,8 +66,11 @@ impl Prepared {
     }
 
     /// A step that is not cut into stages.
-    pub fn whole(local: LocalProgram, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
-        Prepared::new(whole(local), classes, engine)
+    pub fn whole(mut local: LocalProgram, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
+        let is_late = std::mem::take(&mut local.is_late);
+        let mut prepared = Prepared::new(whole(local), classes, engine);
+        prepared.programs.iter_mut().for_each(|program| mark_late(&mut program.kernels, &is_late));
+        prepared
     }
 
     /// What a piece runs, with collectives combined as the engine does.
@@ -80,6 +83,17 @@ impl Prepared {
     pub fn widen(&mut self, stride: usize, size: usize, to: usize) {
         for program in &mut self.programs {
             widen(&mut program.kernels, stride, size, to);
+        }
+    }
+}
+
+fn mark_late(kernels: &mut [Kernel], is_late: &[bool]) {
+    for kernel in kernels {
+        kernel.is_late = is_late.get(kernel.op.index()) == Some(&true);
+        match &mut kernel.task {
+            Task::Loop { body, .. } => mark_late(body, is_late),
+            Task::Branch(branches) => branches.iter_mut().for_each(|branch| mark_late(branch, is_late)),
+            Task::Chain | Task::Products(_) | Task::Attention(_) | Task::Collective { .. } | Task::HostCopy { .. } => {}
         }
     }
 }

@@ -27,8 +27,9 @@ pub struct Run {
     pub communication_seconds: f64,
     /// When kernels waited for collectives, and for copies from the host.
     pub exposed_seconds: f64,
-    /// Of this, for weights to be gathered.
-    pub exposed_weights_seconds: f64,
+    /// Of both, what belongs to the forward pass, as far as that is known.
+    pub forward_compute_seconds: f64,
+    pub forward_exposed_seconds: f64,
     /// When the device waited for the host.
     pub host_seconds: f64,
     /// Of products of matrices.
@@ -123,10 +124,9 @@ impl<'r> Streams<'r> {
         let mut gathered: Vec<(usize, f64)> = Vec::new();
         // The same of what was copied from the host.
         let mut fetched: Vec<(usize, f64)> = Vec::new();
-        let mut is_gathered = vec![false; kernels.len()];
         for (index, kernel) in kernels.iter().enumerate() {
             let mut ready_at = kernel.after.iter().map(|&maker| ends[maker as usize]).fold(ready, f64::max);
-            let exposed_before = self.run.exposed_seconds;
+            let before = (self.run.compute_seconds, self.run.exposed_seconds);
             self.host += self.runner.engine.dispatch_seconds;
             ends[index] = match &kernel.task {
                 Task::Collective { collective, pieces, bytes } => {
@@ -145,8 +145,6 @@ impl<'r> Streams<'r> {
                     };
                     if is_prefetched {
                         gathered.push((index, end));
-                        is_gathered[index] = true;
-                        self.run.exposed_weights_seconds += self.run.exposed_seconds - exposed_before;
                     }
                     end
                 }
@@ -163,14 +161,12 @@ impl<'r> Streams<'r> {
                 }
                 Task::Loop { body, trips } => self.repeat(kernel.op, body, *trips, ready_at),
                 Task::Branch(branches) => self.longest(branches, ready_at),
-                Task::Chain | Task::Products(_) | Task::Attention(_) => {
-                    let others = kernel.after.iter().filter(|&&maker| !is_gathered[maker as usize]);
-                    let ready_but_weights =
-                        others.map(|&maker| ends[maker as usize]).fold(self.compute.max(ready), f64::max);
-                    self.run.exposed_weights_seconds += (ready_at - ready_but_weights).max(0.0);
-                    self.kernel(kernel, ready_at)
-                }
+                Task::Chain | Task::Products(_) | Task::Attention(_) => self.kernel(kernel, ready_at),
             };
+            if !kernel.is_late && !matches!(kernel.task, Task::Loop { .. } | Task::Branch(_)) {
+                self.run.forward_compute_seconds += self.run.compute_seconds - before.0;
+                self.run.forward_exposed_seconds += self.run.exposed_seconds - before.1;
+            }
             for (weight, used) in gathered.iter_mut().rev().take(8).chain(fetched.iter_mut().rev().take(8)) {
                 if kernel.after.contains(&(*weight as u32)) {
                     *used = used.max(ends[index]);
@@ -262,7 +258,7 @@ impl<'r> Streams<'r> {
     }
 
     /// The numbers that go on from trip to trip.
-    fn state(&self) -> [f64; 8] {
+    fn state(&self) -> [f64; 9] {
         let run = &self.run;
         [
             self.host,
@@ -272,21 +268,23 @@ impl<'r> Streams<'r> {
             run.communication_seconds,
             run.exposed_seconds,
             run.flops,
-            run.exposed_weights_seconds,
+            run.forward_compute_seconds,
+            run.forward_exposed_seconds,
         ]
     }
 
     /// Adds what the last trip took so many times more.
-    fn skip(&mut self, before: [f64; 8], times: f64) {
+    fn skip(&mut self, before: [f64; 9], times: f64) {
         let after = self.state();
-        let next: SmallVec<[f64; 8]> =
+        let next: SmallVec<[f64; 9]> =
             after.iter().zip(before).map(|(after, before)| after + times * (after - before)).collect();
         [self.host, self.compute, self.communication] = [next[0], next[1], next[2]];
         self.run.compute_seconds = next[3];
         self.run.communication_seconds = next[4];
         self.run.exposed_seconds = next[5];
         self.run.flops = next[6];
-        self.run.exposed_weights_seconds = next[7];
+        self.run.forward_compute_seconds = next[7];
+        self.run.forward_exposed_seconds = next[8];
     }
 
     /// Runs the branch that takes longest.

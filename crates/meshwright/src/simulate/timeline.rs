@@ -28,8 +28,9 @@ pub struct StageTimeline {
     pub compute_seconds: f64,
     /// Kernels waited for collectives and messages.
     pub exposed_seconds: f64,
-    /// Of this, for weights to be gathered.
-    pub exposed_weights_seconds: f64,
+    /// Of both, what belongs to the forward pass, as far as that is known.
+    pub forward_compute_seconds: f64,
+    pub forward_exposed_seconds: f64,
     /// Kernels waited for the host to start them.
     pub host_seconds: f64,
     /// There was nothing to do.
@@ -213,7 +214,8 @@ impl<'p> Stage<'p> {
         self.timeline.compute_seconds += run.compute_seconds;
         self.timeline.communication_seconds += run.communication_seconds;
         self.timeline.exposed_seconds += run.exposed_seconds;
-        self.timeline.exposed_weights_seconds += run.exposed_weights_seconds;
+        self.timeline.forward_compute_seconds += run.forward_compute_seconds;
+        self.timeline.forward_exposed_seconds += run.forward_exposed_seconds;
         self.timeline.host_seconds += run.host_seconds;
         self.timeline.flops += run.flops;
         let (start, end) = (self.now, self.now + run.seconds);

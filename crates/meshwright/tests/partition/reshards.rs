@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use meshwright::interpret::{Options, Tensor, evaluate, evaluate_partitioned};
 use meshwright::lower::{Haste, Move, Movement, Reason, Step, Ways, estimate, lower, reshard};
-use meshwright::program::{Binary, Builder, DType, Op, Program, Type};
+use meshwright::program::{Binary, Builder, DType, Op, OpId, Program, Type};
 use meshwright::shard::{Layout, Mesh, Piece, PieceSet, Pieces, Reduction, Sharding};
 
 use crate::random::Random;
@@ -359,6 +359,35 @@ fn program(mesh: &Mesh, ty: &Type, from: &Sharding) -> Program {
     let result = builder.reduce(binary, argument, 0.0, &[0]);
     builder.result("result", result);
     builder.program.compact()
+}
+
+/// A weight is stored in parts and read whole, of a narrower type.
+#[test]
+fn what_is_gathered_to_be_made_narrower_is_made_narrower_first() {
+    let mesh = mesh("a=4");
+    for (dtype, gathered) in [(DType::F16, DType::F16), (DType::F64, DType::F32)] {
+        let mut builder = Builder::new("narrow");
+        let weight = builder.argument("weight", Type::new(DType::F32, &[8, 2]));
+        let converted = builder.convert(weight, dtype);
+        builder.result("converted", converted);
+        let program = builder.program.compact();
+        let mut layout = Layout::new(&program, mesh.clone());
+        let (argument, result) = (program.body().arguments[0], program.body().results[0]);
+        layout.block(result, mesh.all_pieces().collect());
+        layout.block_op(program.body().ops[0], mesh.all_pieces().collect());
+        layout.cut(argument, 0, mesh.all_pieces().next().expect("a piece"));
+        layout.propagate();
+        let local = lower(&layout, &mut Ways::new(&mesh, &estimate)).expect("a local program");
+        let is_gather = |op: &&OpId| matches!(local.program.ops[**op].op, Op::AllGather(_));
+        let gathers: Vec<&OpId> = local.program.body().ops.iter().filter(is_gather).collect();
+        let [&gather] = gathers[..] else { panic!("{}", local.program) };
+        assert_eq!(local.program.ty(local.program.ops[gather].results[0]).dtype, gathered);
+        let arguments = [Random::new(0).tensor(program.ty(argument))];
+        let options = Options { wide: true };
+        let expected = evaluate(&program, &arguments, options).expect("the program can be evaluated").results;
+        let found = evaluate_partitioned(&local, &arguments, options).expect("devices can");
+        assert_eq!(found, expected, "{}", local.program);
+    }
 }
 
 /// The layout in which the reduction works as `from` says and its result lies as `to` says.

@@ -7,12 +7,12 @@ use meshwright::simulate::{Engine, Kernel, Run, Runner, Task, kernel_seconds, ru
 use crate::{assert_close, free_host};
 
 fn chain(bytes: f64, after: &[u32]) -> Kernel {
-    Kernel { op: OpId(0), task: Task::Chain, after: after.iter().copied().collect(), bytes }
+    Kernel { op: OpId(0), task: Task::Chain, after: after.iter().copied().collect(), bytes, is_late: false }
 }
 
 fn collective(collective: Collective, bytes: usize, after: &[u32]) -> Kernel {
     let task = Task::Collective { collective, pieces: [(8, 1)].into_iter().collect(), bytes };
-    Kernel { op: OpId(0), task, after: after.iter().copied().collect(), bytes: 0.0 }
+    Kernel { op: OpId(0), task, after: after.iter().copied().collect(), bytes: 0.0, is_late: false }
 }
 
 struct Bench {
@@ -112,7 +112,7 @@ fn long_loops_take_as_long_as_all_their_trips() {
     let body = || around_a_collective(1e8).to_vec();
     let repeated = |trips| {
         let task = Task::Loop { body: body(), trips };
-        bench.run(&[Kernel { op: OpId(7), task, after: [].into_iter().collect(), bytes: 0.0 }])
+        bench.run(&[Kernel { op: OpId(7), task, after: [].into_iter().collect(), bytes: 0.0, is_late: false }])
     };
     let (one, many) = (repeated(1), repeated(100));
     assert_close(many.seconds, 100.0 * one.seconds);
