@@ -71,7 +71,7 @@ pub(super) fn decisions(sketch: &Sketch<'_>, labelled: &Labelled, limit_bytes: u
         let (choice, count) = (&sketch.choices[class][label.choice], members.len() as f64);
         let contest = contests.get(class);
         let compute_seconds = count * choice.compute_seconds;
-        let all_seconds = contest.map_or(compute_seconds, |contest| contest.seconds);
+        let all_seconds = contest.map_or_else(|| computing(sketch, labelled, class, label), |contest| contest.seconds);
         let others = contest.map_or(&[][..], |contest| &contest.others);
         Decision {
             bundles: members.iter().map(|&member| bundles.list[member].ops.clone()).collect(),
@@ -81,17 +81,17 @@ pub(super) fn decisions(sketch: &Sketch<'_>, labelled: &Labelled, limit_bytes: u
             lies: lies(sketch, class, choice),
             compute_seconds,
             inner_seconds: count * choice.inner_seconds,
-            moving_seconds: beyond_rounding(sketch, all_seconds - times(label) * compute_seconds),
-            runner_ups: others.iter().map(|other| runner_up(sketch, class, label, other)).collect(),
+            moving_seconds: beyond_rounding(sketch, all_seconds - computing(sketch, labelled, class, label)),
+            runner_ups: others.iter().map(|other| runner_up(sketch, labelled, class, other)).collect(),
         }
     };
     sketch.classes.members.iter().enumerate().map(&mut decide).collect()
 }
 
-fn runner_up(sketch: &Sketch<'_>, class: usize, chosen: Label, other: &Other) -> RunnerUp {
-    let (choices, count) = (&sketch.choices[class], sketch.classes.members[class].len() as f64);
-    let compute = |label: Label| count * times(label) * choices[label.choice].compute_seconds;
-    let more_compute_seconds = compute(other.label) - compute(chosen);
+fn runner_up(sketch: &Sketch<'_>, labelled: &Labelled, class: usize, other: &Other) -> RunnerUp {
+    let (choices, chosen) = (&sketch.choices[class], labelled.labels[class]);
+    let computing = |label: Label| computing(sketch, labelled, class, label);
+    let more_compute_seconds = computing(other.label) - computing(chosen);
     RunnerUp {
         keeping: other.label.mode.into(),
         lies: lies(sketch, class, &choices[other.label.choice]),
@@ -119,9 +119,12 @@ fn beyond_rounding(sketch: &Sketch<'_>, seconds: f64) -> f64 {
     if seconds.abs() < 10.0 * sketch.ground.costs.unit { 0.0 } else { seconds }
 }
 
-/// How often a class computes.
-fn times(label: Label) -> f64 {
-    if label.mode == Mode::Again { 2.0 } else { 1.0 }
+/// What a class computes under a label, as labels count it: where links are busy, that is less than it takes.
+fn computing(sketch: &Sketch<'_>, labelled: &Labelled, class: usize, label: Label) -> f64 {
+    let rate = |is_forward: bool| labelled.exposure.of(is_forward).computing;
+    let again = if label.mode == Mode::Again { rate(false) } else { 0.0 };
+    let count = sketch.classes.members[class].len() as f64;
+    count * sketch.choices[class][label.choice].compute_seconds * (rate(sketch.classes.is_forward[class]) + again)
 }
 
 impl From<Mode> for Keeping {
