@@ -55,6 +55,8 @@ WHOLE = {"mixtral", "resnet50"}
 # Models by name and plans, which is all that is compared.
 ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if plan != "micro" or model not in WHOLE]
 ALL.append("deep:remat")
+# What puts sequences before batches, or channels last, on its way.
+ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "convnext") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02
 
