@@ -25,7 +25,7 @@ CASES = ALL if os.environ.get("LONG") else FEW
 
 @pytest.fixture(scope="module")
 def trained():
-    return processes.run(WORLD, "train.py", ",".join(CASES), seconds=3000 if os.environ.get("LONG") else 300)
+    return processes.run(WORLD, "train.py", ",".join(CASES), seconds=5400 if os.environ.get("LONG") else 500)
 
 
 @pytest.mark.parametrize("case", CASES)
