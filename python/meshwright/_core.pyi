@@ -179,6 +179,8 @@ class Program:
         """Its results by the reference interpreter, from its arguments, both as bytes."""
     def torch_source(self) -> str:
         """The program as Python source for PyTorch, in one function, `run`."""
+    def torch_bytes(self) -> int:
+        """The most bytes that this source has at a time, besides its arguments."""
     def profile(self, memory: str = "eager") -> tuple[str, str]:
         """What it costs on one device, as `meshwright profile` tells it: text and JSON."""
     def plan(

@@ -13,7 +13,7 @@ use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
 use meshwright::tactics::{Action, Auto, Tactic, check_tiles, parse as parse_tactics};
-use meshwright::torch::piece_source;
+use meshwright::torch::{piece_bytes, piece_source};
 use meshwright_cli::profile_report;
 use meshwright_report::diagnostics::Module;
 use meshwright_report::names::names;
@@ -141,6 +141,12 @@ impl Program {
     fn torch_source(&self, py: Python<'_>) -> PyResult<String> {
         let source = py.detach(|| piece_source(&self.program));
         source.map_err(|message| refuse(&Problem::new(Code::Unplannable, message).hint(UNWRITTEN)))
+    }
+
+    /// The most bytes that this source has at a time, besides its arguments.
+    fn torch_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        let bytes = py.detach(|| piece_bytes(&self.program));
+        bytes.map_err(|message| refuse(&Problem::new(Code::Unplannable, message).hint(UNWRITTEN)))
     }
 
     /// The program as StableHLO text.

@@ -177,7 +177,10 @@ def scatter(
         sizes.append(1 if dim in inserted or dim in batching else updates.shape[next(wide)])
     if _are_rows(shape, window, inserted, batching, index_map, updates):
         return _scatter_rows(value, shape, starts, updates, kind, index_map)
-    made = value.clone() if torch.is_tensor(value) else updates.new_full(shape, value)
+    # The place behind the last is for what is left out.
+    line = updates.new_empty(math.prod(shape) + 1)
+    made = line[:-1].view(tuple(shape))
+    made[...] = value
     inside = torch.ones((), dtype=torch.bool, device=updates.device)
     for number, dim in enumerate(index_map):
         start = starts[..., number]
@@ -187,14 +190,13 @@ def scatter(
     strides = [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
     flat = sum((place * stride for place, stride in zip(places, strides)), torch.zeros((), dtype=torch.int64, device=updates.device))
     flat = torch.where(inside, flat, made.numel()).expand(updates.shape).reshape(-1)
-    line = torch.cat([made.reshape(-1), made.new_zeros(1)])
     if kind == "sum":
         line.index_add_(0, flat, updates.reshape(-1))
     elif kind == "replace":
         line[flat] = updates.reshape(-1)
     else:
         line.scatter_reduce_(0, flat, updates.reshape(-1), {"max": "amax", "min": "amin", "product": "prod"}[kind])
-    return line[:-1].reshape(shape)
+    return made
 
 
 def _are_rows(
@@ -468,20 +470,30 @@ def attention_grad(
         )  # fmt: skip
         return of_query, _summed(of_key, key), _summed(of_value, value)
     wide_key, wide_value = _repeated(query, key), _repeated(query, value)
-    weights = torch.exp(_scores(query, wide_key, bias, scale, causal) - statistics.unsqueeze(-1))
-    weights = torch.where(torch.isneginf(statistics).unsqueeze(-1), 0.0, weights)
+    weights = _weights(_scores(query, wide_key, bias, scale, causal), statistics)
     wide = gradient.to(weights.dtype)
-    inner = torch.matmul(wide, wide_value.to(weights.dtype).mT) - (output.to(weights.dtype) * wide).sum(-1, keepdim=True)
-    of_scores = weights * inner
-    of_query = torch.matmul(of_scores, wide_key.to(weights.dtype)) * scale
-    of_key = torch.matmul(of_scores.mT, query.to(weights.dtype)) * scale
-    of_value = torch.matmul(weights.mT, wide)
-    made = (of_query.to(query.dtype), _summed(of_key, key).to(key.dtype), _summed(of_value, value).to(value.dtype))
+    of_value = _finished(_summed(torch.matmul(weights.mT, wide), value), value)
+    of_scores = torch.matmul(wide, wide_value.to(weights.dtype).mT)
+    of_scores.sub_((output.to(weights.dtype) * wide).sum(-1, keepdim=True)).mul_(weights)
+    del weights, wide, wide_value
+    of_query = _finished(torch.matmul(of_scores, wide_key.to(of_scores.dtype)).mul_(scale), query)
+    del wide_key
+    of_key = _finished(_summed(torch.matmul(of_scores.mT, query.to(of_scores.dtype)).mul_(scale), key), key)
     if not of_bias:
-        return made
+        return of_query, of_key, of_value
     assert bias is not None
     cut = [dim for dim in range(4) if bias.shape[dim] == 1 and of_scores.shape[dim] > 1]
-    return (*made, (of_scores.sum(cut, keepdim=True) if cut else of_scores).to(bias.dtype))
+    return of_query, of_key, of_value, (of_scores.sum(cut, keepdim=True) if cut else of_scores).to(bias.dtype)
+
+
+def _finished(made: Tensor, like: Tensor) -> Tensor:
+    """In the type of another tensor and, where it is of the same shape, in the order in which that lies, as PyTorch's own
+    kernels have it: heads are merged again without a copy then."""
+    if made.shape != like.shape:
+        return made.to(like.dtype)
+    if made.dtype == like.dtype and like.is_contiguous():
+        return made
+    return torch.empty_like(like).copy_(made)
 
 
 def _is_fused(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool) -> bool:
@@ -507,14 +519,19 @@ def _summed(gradient: Tensor, like: Tensor) -> Tensor:
 
 def _scores(query: Tensor, key: Tensor, bias: Tensor | None, scale: float, causal: bool) -> Tensor:
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-    scores = torch.matmul(query.to(wide) * scale, key.to(wide).mT)
+    scores = torch.matmul(query.to(wide), key.to(wide).mT).mul_(scale)
     if bias is not None:
-        scores = torch.where(bias, scores, -inf) if bias.dtype == torch.bool else scores + bias.to(wide)
+        scores = scores.masked_fill_(bias.logical_not(), -inf) if bias.dtype == torch.bool else scores.add_(bias.to(wide))
     if causal:
         queries, keys = scores.shape[-2:]
-        seen = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).tril(keys - queries)
-        scores = torch.where(seen, scores, -inf)
+        unseen = torch.ones(queries, keys, dtype=torch.bool, device=scores.device).triu_(keys - queries + 1)
+        scores.masked_fill_(unseen, -inf)
     return scores
+
+
+def _weights(scores: Tensor, statistics: Tensor) -> Tensor:
+    """What scores become, in their place; zeros for a query that sees no key."""
+    return scores.sub_(statistics.unsqueeze(-1)).exp_().masked_fill_(torch.isneginf(statistics).unsqueeze(-1), 0.0)
 
 
 def _plain_attention(
@@ -522,7 +539,6 @@ def _plain_attention(
 ) -> tuple[Tensor, Tensor]:
     scores = _scores(query, _repeated(query, key), bias, scale, causal)
     statistics = torch.logsumexp(scores, -1)
-    weights = torch.exp(scores - statistics.unsqueeze(-1))
-    weights = torch.where(torch.isneginf(statistics).unsqueeze(-1), 0.0, weights)
+    weights = _weights(scores, statistics)
     output = torch.matmul(weights, _repeated(query, value).to(weights.dtype))
-    return output.to(value.dtype), statistics
+    return _finished(output, query), statistics

@@ -139,4 +139,36 @@ def unet(batch: int = 2) -> Case:
     return Case(UNet().double(), torch.randn(batch, 3, 16, 16).double(), lambda output: output.square().mean())
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet)}
+def _square(output: torch.Tensor) -> torch.Tensor:
+    return output.square().mean()
+
+
+def encoder(batch: int = 2) -> Case:
+    """Attention that puts sequences before batches on its way."""
+    layer = torch.nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
+    inner = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    # The square of what was normalized is always the same.
+    model = torch.nn.Sequential(inner, torch.nn.Linear(16, 4))
+    return Case(model, torch.randn(batch, 6, 16), _square)
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = torch.nn.LSTM(8, 16, 2, batch_first=True), torch.nn.Linear(16, 4)
+
+    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
+        return self.head(self.inner(sequence)[0])
+
+
+def lstm(batch: int = 2) -> Case:
+    return Case(Recurrent(), torch.randn(batch, 6, 8), _square)
+
+
+def convnext(batch: int = 2) -> Case:
+    block = torchvision.models.convnext.CNBlockConfig
+    model = torchvision.models.ConvNeXt([block(8, 16, 1), block(16, None, 1)], num_classes=5)
+    return Case(model, torch.randn(batch, 3, 32, 32), _square)
+
+
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet, encoder, lstm, convnext)}

@@ -9,6 +9,7 @@ import torch
 
 import meshwright as mw
 from meshwright.torch import decompose
+from meshwright.torch.plan import make_plan
 
 
 def wide(layers=2):
@@ -76,6 +77,17 @@ def test_megatron_tactics_are_tensor_parallel():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(mw.DoesNotFit):
         planned(cluster="2xa100-80g", memory="1MiB")
+
+
+def test_a_limit_binds_where_rows_choose_matrices():
+    """A matrix for every row, which no process ever has, does not decide what fits."""
+    case = models.mixtral(8)
+    optimizer = torch.optim.AdamW(case.model.parameters())
+    program = mw.torch.capture(case.model, case.batch, case.loss_fn, optimizer, runs=True).program
+    asked = {"memory": None, "stages": None, "tactics": None, "mesh": None, "microbatches": None, "engine": "pytorch-cpu"}
+    most = make_plan(program, "4xcpu", **asked).peak_bytes
+    limit = int(0.8 * most)
+    assert make_plan(program, "4xcpu", **{**asked, "memory": limit}).peak_bytes <= limit
 
 
 def test_a_loss_is_a_number():

@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 
@@ -102,3 +103,42 @@ def test_rows_choose_matrices_in_any_order(indices):
         if 0 <= number < 4:
             sums[number] += row.mT @ other
     torch.testing.assert_close(ops.summed_products(left.mT, right, chosen, 4), sums)
+
+
+def attention_text(shape, bias, is_turned):
+    """An attention and its gradient, of queries, keys and values that lie in their own order or with heads inside."""
+    batch, heads, groups, queries, keys, width = shape
+    sizes = {"query": (heads, queries), "key": (groups, keys), "value": (groups, keys), "gradient": (heads, queries)}
+    lines = ['aten 1 "attention"', 'location 0 "_attention#0" "" 0']
+    types = {name: f"f32[{batch},{count},{length},{width}]" for name, (count, length) in sizes.items()}
+    for number, (name, (count, length)) in enumerate(sizes.items()):
+        lies = f"f32[{batch},{length},{count},{width}]" if is_turned else types[name]
+        lines.append(f'%{number} = argument "{name}" : {lies}')
+    if bias:
+        lines.append(f'%4 = argument "bias" : f32[{",".join(map(str, bias))}]')
+    first = 10 if is_turned else 0
+    for number, name in enumerate(sizes if is_turned else ()):
+        lines.append(f"%{first + number} = aten.transpose.int(%{number}, 1, 2) : {types[name]} @0")
+    query, key, value, gradient = (f"%{first + number}" for number in range(4))
+    mask, kernel = "%4" if bias else "none", "aten._scaled_dot_product_efficient_attention"
+    lines.append(f"%20 %21 _ _ = {kernel}.default({query}, {key}, {value}, {mask}, true, 0.0, false, 0.3) : {types['query']} f32[{batch},{heads},{queries}] _ _ @0")
+    wanted = f"[true, true, true, {'true' if bias else 'false'}]"
+    made = " ".join(types[name] for name in ("query", "key", "value")) + (f" f32[{','.join(map(str, bias))}]" if bias else "")
+    lines.append(f"%30 %31 %32{' %33' if bias else ''} = {kernel}_backward.default({gradient}, {query}, {key}, {value}, {mask}, %20, %21, none, none, 0.0, {wanted}, false, 0.3) : {made} @0")
+    lines += [f'result "{number}" %{number}' for number in (20, 30, 31, 32, *([33] if bias else []))]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("bias", [None, (2, 1, 16, 24), (1, 4, 16, 24), (2, 4, 16, 24)])
+@pytest.mark.parametrize("groups", [4, 2])
+def test_attention_takes_the_memory_that_is_foretold(groups, bias):
+    text = attention_text((2, 4, groups, 16, 24, 32), bias, is_turned=True)
+    program = _core.Program(text, "attention")
+    run = Source(program.torch_source(), 0, torch.device("cpu")).function("run")
+    arguments = [drawn(ty) for _, ty in program.arguments]
+    # Those who call hold results until the end; what kernels need for each thread is foretold of one.
+    held, threads = [], torch.get_num_threads()
+    torch.set_num_threads(1)
+    measured = processes.most_allocated(lambda: held.append(run(list(arguments))))
+    torch.set_num_threads(threads)
+    assert measured == pytest.approx(program.torch_bytes(), rel=0.01)

@@ -2,11 +2,12 @@
 //!
 //! A product, a convolution or an attention stands alone. Everything light between two of them, such as the bias,
 //! the activation function or a normalization, is one bundle: there would be nothing to gain from cutting its ops
-//! differently, and a plan is made of far fewer decisions so.
+//! differently, and a plan is made of far fewer decisions so. What makes a matrix of every row for one op alone stands with
+//! that op: cut otherwise, these matrices would have to be written out.
 
 use rustc_hash::FxHashMap;
 
-use crate::program::{Anatomy, Id, Op, OpId, Phase, Program, ValueId};
+use crate::program::{Anatomy, Id, Op, OpId, Phase, Program, ValueId, chosen_maker};
 use crate::shard::Layout;
 
 /// Ops in program order that share one decision.
@@ -14,7 +15,7 @@ use crate::shard::Layout;
 pub(super) struct Bundle {
     pub(super) ops: Vec<OpId>,
     pub(super) phase: Phase,
-    /// Whether it is one op that stands alone.
+    /// Whether it is one op that stands alone, or two that are one piece of work.
     pub(super) is_heavy: bool,
 }
 
@@ -159,7 +160,9 @@ impl<'l, 'p> Joining<'l, 'p> {
             return;
         }
         if !is_light(&operation.op) {
-            self.set_of[op.index()] = Some(self.start(true, false));
+            let with = chosen_maker(program, op).filter(|&maker| self.is_for_one(maker));
+            let set = with.and_then(|maker| self.set_of[maker.index()]);
+            self.set_of[op.index()] = Some(set.unwrap_or_else(|| self.start(true, false)));
             return;
         }
         let (mut best, mut plain, mut is_plain) = (None, Vec::new(), true);
@@ -185,6 +188,15 @@ impl<'l, 'p> Joining<'l, 'p> {
             self.sets.join(other, set);
         }
         self.set_of[op.index()] = Some(set);
+    }
+
+    /// Whether one op alone reads what an op makes, and stands alone so far.
+    fn is_for_one(&self, op: OpId) -> bool {
+        let program = self.layout.program;
+        let made = program.ops[op].results[0];
+        let reads = program.body().ops.iter().flat_map(|&op| program.outer_reads(op));
+        let is_joined = chosen_maker(program, op).is_some();
+        !is_joined && reads.chain(program.body().results.iter().copied()).filter(|&value| value == made).count() == 1
     }
 
     fn finish(self) -> Bundles {
@@ -247,7 +259,8 @@ fn depths(program: &Program, bundles: &Bundles) -> Vec<u32> {
     let mut depths = vec![0; program.ops.len()];
     for &op in &program.body().ops {
         for maker in program.ops[op].operands.iter().filter_map(|&operand| program.producer(operand)) {
-            let is_heavy = bundles.of(maker).is_some_and(|bundle| bundles.list[bundle].is_heavy);
+            let is_other = bundles.of(maker) != bundles.of(op);
+            let is_heavy = bundles.of(maker).is_some_and(|bundle| is_other && bundles.list[bundle].is_heavy);
             depths[op.index()] = depths[op.index()].max(depths[maker.index()] + u32::from(is_heavy));
         }
     }

@@ -51,7 +51,10 @@ pub(super) struct Scene<'a, 'p> {
 impl<'a, 'p> Scene<'a, 'p> {
     /// All ways to cut a bundle, the uncut first.
     pub(super) fn choices(&mut self, moves: &mut Moves<'_>, bundle: &Bundle) -> Vec<Choice> {
-        let mut cuts = if bundle.is_heavy { self.heavy(bundle.ops[0]) } else { self.light(bundle) };
+        let mut cuts = match bundle.ops[..] {
+            [op] if bundle.is_heavy => self.heavy(op),
+            _ => self.light(bundle),
+        };
         if !self.unbatched.is_empty() {
             cuts.retain(|cuts| bundle.ops.iter().zip(cuts).all(|(&op, cut)| !self.cuts_unbatched(op, &cut.strategy)));
         }

@@ -4,6 +4,7 @@ mod anatomy;
 mod barriers;
 mod build;
 mod builder;
+mod chosen;
 mod compact;
 mod copy;
 mod expand;
@@ -26,6 +27,7 @@ mod verify;
 
 pub use anatomy::{Anatomy, Phase};
 pub use builder::{Builder, OuterRegion};
+pub(crate) use chosen::chosen_maker;
 pub use copy::{Copier, CopyRegion};
 pub use expand::{expand_attention, expand_batch_norm, expand_branches};
 pub use host::MemoryKind;

@@ -4,6 +4,7 @@
 //! program says, op by op and in its order, but for collectives that run as one. Values are deleted after their last use, so that memory is
 //! what was planned.
 
+mod attention;
 mod combine;
 mod contract;
 mod experts;
@@ -53,6 +54,14 @@ pub(crate) fn piece_memory(program: &Program) -> Option<PartMemory> {
     let shared = writer.ledger.shared(program.body());
     let anatomy = Anatomy::of_part(program, Phase::Forward, &[]);
     Some(PartMemory { most: writer.ledger.memory(&anatomy).temporary_bytes(), left, shared })
+}
+
+/// The most bytes that such a function has at a time, besides its arguments.
+///
+/// What PyTorch has no words for is an error that names the op and its place.
+pub fn piece_bytes(program: &Program) -> Result<usize, String> {
+    let writer = written(program, whole)?;
+    Ok(writer.ledger.memory(&Anatomy::of_part(program, Phase::Forward, &[])).temporary_bytes())
 }
 
 fn source(program: &Program, cut: impl FnOnce(&Writer<'_>) -> Vec<Part>) -> Result<String, String> {

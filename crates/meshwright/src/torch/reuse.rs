@@ -193,7 +193,12 @@ fn makes_new(program: &Program, op: OpId) -> bool {
         Op::Binary(_) => {
             operation.operands.iter().all(|&value| program.producer(value).is_some() || is_input(program, value))
         }
-        Op::AllGather(_) | Op::AllReduce(_) | Op::Compare { .. } | Op::DotGeneral(_) | Op::ReduceScatter(_) => true,
+        Op::AllGather(_)
+        | Op::AllReduce(_)
+        | Op::Compare { .. }
+        | Op::DotGeneral(_)
+        | Op::ReduceScatter(_)
+        | Op::Scatter(_) => true,
         Op::Unary(unary) => out_name(*unary).is_some(),
         _ => false,
     }

@@ -1,6 +1,7 @@
 //! What ops need while they run, besides what they read and make: copies in the order that kernels want, and what the
 //! functions of `meshwright.torch.ops` make on their way.
 
+use super::attention::of_attention;
 use crate::profile::{Strides, contiguous, reshaped};
 use crate::program::{Convolution, DType, DotGeneral, Op, OpId, Program, Scatter, ValueId};
 
@@ -16,10 +17,11 @@ pub(super) fn bytes_made(program: &Program, value: ValueId) -> usize {
     let Some(op) = program.producer(value) else { return ty.bytes() };
     match &program.ops[op].op {
         Op::Iota { dim, .. } => ty.bytes() / ty.elements().max(1) * ty.shape[*dim],
-        // A row is for what is left out.
+        // A row, or an element, is for what is left out.
         Op::Scatter(scatter) if are_rows(program, op, scatter) => {
             ty.bytes() + ty.bytes() / rows(&ty.shape, scatter).max(1)
         }
+        Op::Scatter(_) => ty.bytes() + ty.bytes() / ty.elements().max(1),
         _ => ty.bytes(),
     }
 }
@@ -32,7 +34,7 @@ pub(super) fn of_op(program: &Program, op: OpId, strides: StridesOf<'_>) -> usiz
         Op::AllGather(_) | Op::AllReduce(_) | Op::ReduceScatter(_) => of_collectives(program, &[op], strides),
         // Parts one behind the other, before and after.
         Op::AllToAll(_) => operand(0).bytes(),
-        Op::Attention(_) | Op::AttentionGrad(_) => attention(program, op),
+        Op::Attention(_) | Op::AttentionGrad(_) => of_attention(program, op, strides),
         // Elements around their mean.
         Op::BatchNormGrad(_) => operand(0).bytes(),
         Op::CollectiveBroadcast(_) | Op::CollectivePermute(_) => copied(program, operation.operands[0], strides),
@@ -97,7 +99,7 @@ fn copied(program: &Program, value: ValueId, strides: StridesOf<'_>) -> usize {
     if is_straight(program.shape(value), &strides(value)) { 0 } else { program.ty(value).bytes() }
 }
 
-fn is_straight(shape: &[usize], strides: &[usize]) -> bool {
+pub(super) fn is_straight(shape: &[usize], strides: &[usize]) -> bool {
     let straight = contiguous(shape);
     shape.contains(&0) || (0..shape.len()).all(|dim| shape[dim] == 1 || strides[dim] == straight[dim])
 }
@@ -185,27 +187,6 @@ fn ordered(program: &Program, value: ValueId, order: &[usize], strides: StridesO
     if is_straight(&shape, &lies) { 0 } else { ty.bytes() }
 }
 
-/// Keys and values that groups of heads share are repeated for each; where there is a bias, scores are written out.
-fn attention(program: &Program, op: OpId) -> usize {
-    let operation = &program.ops[op];
-    let [query, key, value] = [0, 1, 2].map(|index| program.ty(operation.operands[index]));
-    let (has_bias, causal, is_gradient) = match &operation.op {
-        Op::Attention(attention) => (attention.bias, attention.causal, false),
-        Op::AttentionGrad(attention) => (attention.bias, attention.causal, true),
-        _ => return 0,
-    };
-    let times = query.shape[1] / key.shape[1].max(1);
-    let repeated = if times > 1 { times * (key.bytes() + value.bytes()) } else { 0 };
-    let repeated = if is_gradient { 2 * repeated } else { repeated };
-    let (queries, keys, width) = (query.shape[2], key.shape[2], query.shape[3]);
-    let is_fused = !has_bias && (!causal || queries == keys) && value.shape[3] == width;
-    if is_fused {
-        return repeated;
-    }
-    let scores = 4 * query.shape[0] * query.shape[1] * queries * keys;
-    repeated + 3 * scores
-}
-
 fn are_rows(program: &Program, op: OpId, scatter: &Scatter) -> bool {
     let operation = &program.ops[op];
     let [value, updates] = [0, 2].map(|index| program.shape(operation.operands[index]));
@@ -236,6 +217,6 @@ fn scatter(program: &Program, op: OpId, scatter: &Scatter, strides: StridesOf<'_
         let count = program.ty(updates).elements() / (result.elements() / rows(&result.shape, scatter).max(1)).max(1);
         return straightened + 2 * INDEX * count;
     }
-    // Where every element goes, and a line of all with one more for those that go nowhere.
-    straightened + result.bytes() + 2 * INDEX * program.ty(updates).elements()
+    // Where every element goes, on the way to which there are sums of two parts.
+    straightened + 6 * INDEX * program.ty(updates).elements()
 }

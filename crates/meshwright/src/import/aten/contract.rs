@@ -4,10 +4,13 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Made};
 use super::elementwise::scaled;
+use super::merged::{columns, rows};
 use crate::program::{Attention, AttentionGrad, Convolution, DType, Dims, Direction, Op, Shape, Type, ValueId, Values};
 
 pub(super) fn mm(call: &mut Call<'_>) -> Made {
+    let ty = call.result(0)?;
     let made = product(call, 0, 1, false)?;
+    let made = call.builder.reshape(made, &ty.shape);
     call.one(made)
 }
 
@@ -28,23 +31,37 @@ pub(super) fn baddbmm(call: &mut Call<'_>) -> Made {
 fn added_product(call: &mut Call<'_>, batched: bool) -> Made {
     let ty = call.result(0)?;
     let made = product(call, 1, 2, batched)?;
-    let made = scaled(call, 4, made)?;
-    if call.float_or(3, 1.0)? == 0.0 {
-        return call.one(made);
+    let mut made = scaled(call, 4, made)?;
+    if call.float_or(3, 1.0)? != 0.0 {
+        // A number for every column is the same for all rows, however these are put together.
+        let is_row = call.tensor(0).is_ok_and(|sum| call.rank(sum) <= 1);
+        made = if is_row { made } else { call.builder.reshape(made, &ty.shape) };
+        let sum = call.like(0, &call.builder.ty(made))?;
+        let sum = scaled(call, 3, sum)?;
+        made = call.builder.plus(sum, made);
     }
-    let sum = call.like(0, &ty)?;
-    let sum = scaled(call, 3, sum)?;
-    let made = call.builder.plus(sum, made);
+    let made = call.builder.reshape(made, &ty.shape);
     call.one(made)
 }
 
-/// Matrices, or stacks of them, or vectors.
+/// Matrices, or stacks of them, or vectors. Rows that were several dimensions are so in the result.
 fn product(call: &mut Call<'_>, left: usize, right: usize, batched: bool) -> Result<ValueId, String> {
     let ty = call.result(0)?;
     let (left, right) = (call.tensor(left)?, call.tensor(right)?);
     let (left, right) = (call.builder.convert(left, ty.dtype), call.builder.convert(right, ty.dtype));
     let batch: &[usize] = if batched { &[0] } else { &[] };
     let left_dim = call.rank(left).checked_sub(1).ok_or("a product needs a dimension")?;
+    if let Some(inner) = columns(call, left)
+        && let Some(other) = rows(call, right)
+        && inner.sizes == other.sizes
+    {
+        let summed: Vec<usize> = (0..inner.sizes.len()).collect();
+        return Ok(call.builder.dot(inner.value, other.value, [&[], &[]], [&summed, &summed], ty.dtype));
+    }
+    if let Some(outer) = rows(call, left).filter(|_| !batched) {
+        let summed = outer.sizes.len();
+        return Ok(call.builder.dot(outer.value, right, [&[], &[]], [&[summed], &[0]], ty.dtype));
+    }
     Ok(call.builder.dot(left, right, [batch, batch], [&[left_dim], &[batch.len()]], ty.dtype))
 }
 

@@ -9,6 +9,7 @@ mod contract;
 mod create;
 mod elementwise;
 mod index;
+mod merged;
 mod normalize;
 mod pool;
 mod promote;

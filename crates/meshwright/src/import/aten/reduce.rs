@@ -4,6 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Made};
 use super::elementwise::truth_of;
+use super::merged::rows;
 use super::text::Operand;
 use crate::program::{Binary, DType, Dims, Direction, Op, Shape, Type, Unary, ValueId, Window};
 
@@ -44,7 +45,10 @@ pub(super) fn over(call: &mut Call<'_>, binary: Binary, value: ValueId, dims: &[
 fn by_dims(call: &mut Call<'_>, binary: Binary) -> Made {
     let value = call.tensor(0)?;
     let dims = call.dims_or_all(1, call.rank(value))?;
-    let made = reduced(call, binary, value, &dims)?;
+    let made = match rows(call, value).filter(|_| dims[..] == [0]) {
+        Some(outer) => reduced(call, binary, outer.value, &(0..outer.sizes.len()).collect::<Dims>())?,
+        None => reduced(call, binary, value, &dims)?,
+    };
     call.one(made)
 }
 

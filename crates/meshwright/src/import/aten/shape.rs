@@ -9,8 +9,15 @@ use crate::program::{Binary, DType, Dims, Direction, Op, Type, ValueId, Values};
 pub(super) fn reshape(call: &mut Call<'_>) -> Made {
     let ty = call.result(0)?;
     let value = call.tensor(0)?;
-    let made = call.builder.reshape(value, &ty.shape);
+    let made = call.builder.reshape(unshaped(call, value), &ty.shape);
     call.one(made)
+}
+
+/// What a value was before it was reshaped: shapes on the way to another one are nobody's.
+fn unshaped(call: &Call<'_>, value: ValueId) -> ValueId {
+    let program = &call.builder.program;
+    let maker = program.producer(value).map(|op| &program.ops[op]);
+    maker.filter(|maker| matches!(maker.op, Op::Reshape { .. })).map_or(value, |maker| maker.operands[0])
 }
 
 pub(super) fn expand(call: &mut Call<'_>) -> Made {
@@ -462,10 +469,29 @@ pub(super) fn as_strided(call: &mut Call<'_>) -> Made {
     let ty = call.result(0)?;
     let value = call.tensor(0)?;
     let count: usize = call.shape(value).iter().product();
+    if count == ty.elements() && is_straight(call, &ty.shape, 2)? {
+        let made = call.builder.reshape(unshaped(call, value), &ty.shape);
+        return call.one(made);
+    }
     let flat = call.builder.reshape(value, &[count]);
     let positions = strided(call, &ty.shape, 2)?;
     let made = super::index::taken(call, flat, positions, 0);
     call.one(made)
+}
+
+/// Whether strides and offset say that elements lie one behind the other. Where a dimension has one element, its stride says
+/// nothing.
+fn is_straight(call: &Call<'_>, shape: &[usize], place: usize) -> Result<bool, String> {
+    let strides = call.ints(place)?;
+    let offset = if call.has(place + 1) { call.int(place + 1)? } else { 0 };
+    let mut expected: i64 = 1;
+    for (&size, &stride) in shape.iter().zip(&strides).rev() {
+        if size != 1 && stride != expected {
+            return Ok(false);
+        }
+        expected = expected.saturating_mul(size as i64);
+    }
+    Ok(offset == 0 && strides.len() == shape.len())
 }
 
 /// `as_strided_scatter(self, source, sizes, strides, offset)`.
@@ -473,6 +499,11 @@ pub(super) fn as_strided_scatter(call: &mut Call<'_>) -> Made {
     let ty = call.result(0)?;
     let (value, source) = (call.tensor(0)?, call.tensor(1)?);
     let shape = call.shape(source);
+    if shape.iter().product::<usize>() == ty.elements() && is_straight(call, &shape, 3)? {
+        let made = call.builder.convert(source, ty.dtype);
+        let made = call.builder.reshape(made, &ty.shape);
+        return call.one(made);
+    }
     let flat = call.builder.reshape(value, &[ty.elements()]);
     let positions = strided(call, &shape, 3)?;
     let made = super::index::replaced_at(call, flat, positions, source);

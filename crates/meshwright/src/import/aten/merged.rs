@@ -1,0 +1,45 @@
+//! Dimensions that PyTorch put together for a product of matrices, as they were before.
+//!
+//! A layer reads a batch of sequences, or a sequence of batches; its product is one of matrices, whose rows are both. Of rows
+//! that are both, a cut along the dimension that varies faster has no words. So products, and the sums of their gradients,
+//! are taken of what was put together.
+
+use super::call::Call;
+use crate::program::{Op, Shape, ValueId};
+
+/// A matrix whose rows were several dimensions.
+pub(super) struct Rows {
+    /// With these dimensions, and the columns last.
+    pub(super) value: ValueId,
+    /// The dimensions.
+    pub(super) sizes: Shape,
+}
+
+/// The rows of a matrix as they were before a reshape put them together.
+pub(super) fn rows(call: &mut Call<'_>, matrix: ValueId) -> Option<Rows> {
+    let program = &call.builder.program;
+    let operation = &program.ops[program.producer(matrix)?];
+    let &[count, width] = program.shape(matrix) else { return None };
+    if !matches!(operation.op, Op::Reshape { .. }) {
+        return None;
+    }
+    let source = operation.operands[0];
+    let shape = program.shape(source);
+    let split = (2..shape.len()).find(|&split| shape[..split].iter().product::<usize>() == count)?;
+    let sizes = Shape::from_slice(&shape[..split]);
+    if shape[split..].iter().product::<usize>() != width || count <= 1 {
+        return None;
+    }
+    let mut apart = sizes.clone();
+    apart.push(width);
+    Some(Rows { value: call.builder.reshape(source, &apart), sizes })
+}
+
+/// The columns of a matrix as they were, where it is the transpose of one with such rows. Of the value they stand first.
+pub(super) fn columns(call: &mut Call<'_>, matrix: ValueId) -> Option<Rows> {
+    let program = &call.builder.program;
+    let operation = &program.ops[program.producer(matrix)?];
+    let is_turned = matches!(&operation.op, Op::Transpose { permutation } if permutation[..] == [1, 0]);
+    let source = operation.operands[0];
+    if is_turned { rows(call, source) } else { None }
+}
