@@ -199,13 +199,11 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         let inner = self.scopes.split_off(scope as usize + 1);
         // What is brought before a loop is there in all of it, for both passes.
         let phase = phase.filter(|_| !inner.iter().any(|scope| scope.counter.is_some()));
-        let counters = self.scopes.iter().filter_map(|scope| scope.counter);
-        let times = counters.map(|(axis, _)| self.mesh.axes[axis].size).product();
         let value = self.walk(old, &source, &moves, wanted);
+        self.tell_reshard(old, reason, source.sharding, moves);
         self.scopes.extend(inner);
         let value = value?;
         self.add_version(old, Version { sharding: wanted.clone(), value, scope, phase });
-        self.reshards.push(Reshard { value: old, reason, from: source.sharding, moves, times });
         Ok(value)
     }
 
@@ -268,10 +266,21 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
             // result all the while.
             value = self.apply(Op::OptimizationBarrier, &[value])?;
         }
-        let mut from = source.sharding.clone();
+        self.follow(value, old, &source.sharding, moves)
+    }
+
+    /// Emits the moves of a form of an old value.
+    pub(super) fn follow(
+        &mut self,
+        mut value: ValueId,
+        old: ValueId,
+        from: &Sharding,
+        moves: &[Move],
+    ) -> Result<ValueId, String> {
+        let mut from = from;
         for Move { step, to } in moves {
-            value = self.step(value, self.old.ty(old), &from, step, to)?;
-            from = to.clone();
+            value = self.step(value, self.old.ty(old), from, step, to)?;
+            from = to;
         }
         Ok(value)
     }

@@ -18,18 +18,16 @@ impl Emitter<'_, '_, '_> {
         if let Some(narrowed) = self.narrowed(op, strategy)? {
             return Ok(narrowed);
         }
-        let layout = self.layout;
-        let (rule, operation) = (layout.rule(op), &self.old.ops[op]);
+        let operation = &self.old.ops[op];
         let mut operands = Values::new();
         let mut wanted = Vec::with_capacity(operation.operands.len());
         for (index, &value) in operation.operands.iter().enumerate() {
-            let mut sharding = strategy.sharding(rule, self.mesh, &rule.operands[index]);
-            self.add_partial(&mut sharding, op, strategy, index);
+            let sharding = self.wanted_under(op, strategy, index);
             let local = self.get(value, &sharding, Reason::Read { by: op })?;
             operands.push(self.masked(local, op, index, strategy, &sharding)?);
             wanted.push(sharding);
         }
-        let shardings = layout.produced_by(op, strategy);
+        let shardings = self.layout.produced_by(op, strategy);
         let results = self.local_op(op, &operands, &wanted, &shardings)?;
         Ok((results, shardings))
     }
@@ -43,21 +41,23 @@ impl Emitter<'_, '_, '_> {
             return Ok(None);
         }
         let shardings = self.layout.produced_by(op, strategy);
-        let Some((source, moves)) = self.gathers(operand, &self.wanted(op, 0), op) else { return Ok(None) };
-        let (value, mut from) = source;
-        let mut value = self.apply(operation.op.clone(), &[value])?;
-        let from_first = from.clone();
-        for Move { step, to } in &moves {
-            value = self.step(value, self.old.ty(operation.results[0]), &from, step, to)?;
-            from = to.clone();
-        }
-        self.tell_reshard(operation.results[0], Reason::Made { by: op }, from_first, moves);
+        let Some((source, moves)) = self.gathers(operand, &self.wanted_under(op, strategy, 0), op) else {
+            return Ok(None);
+        };
+        let ((value, from), result) = (source, operation.results[0]);
+        let value = self.apply(operation.op.clone(), &[value])?;
+        let value = self.follow(value, result, &from, &moves)?;
+        self.tell_reshard(result, Reason::Made { by: op }, from, moves);
         Ok(Some(([value].into_iter().collect(), shardings)))
     }
 
     /// How an op needs an operand.
     pub(super) fn wanted(&self, op: OpId, operand: usize) -> Sharding {
-        let (rule, strategy) = (self.layout.rule(op), self.layout.strategy(op));
+        self.wanted_under(op, self.layout.strategy(op), operand)
+    }
+
+    fn wanted_under(&self, op: OpId, strategy: &Strategy, operand: usize) -> Sharding {
+        let rule = self.layout.rule(op);
         let mut sharding = strategy.sharding(rule, self.mesh, &rule.operands[operand]);
         self.add_partial(&mut sharding, op, strategy, operand);
         sharding

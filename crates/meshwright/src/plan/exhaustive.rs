@@ -342,7 +342,7 @@ impl<'s, 'g> Making<'s, 'g> {
         let is_hidden = !flow.is_outside && kind != Kind::Activation;
         let exposed = if is_hidden { FIRST_EXPOSURE.forward.moving } else { 1.0 };
         let times = (flow.count * flow.times) as f64 * exposed * if mode == Mode::Again { 2.0 } else { 1.0 };
-        scaled(times * moves.seconds(&self.parts.moved(flow, from, to), from, to), self.sketch.ground.costs.unit)
+        scaled(times * moves.seconds(self.parts.moved(flow).ty(from, to), from, to), self.sketch.ground.costs.unit)
     }
 }
 

@@ -208,18 +208,14 @@ fn legs(task: &Task<'_>, moves: &mut Prices<'_>, labelled: &Labelled, flow: &Flo
     let made = flow.origin.place(chosen(flow.origin.class()));
     let from = if flow.is_finished { made.finished(parts.axes.len()) } else { made };
     let (middle, onward) = copy.map_or((from, flow.kind), |middle| (middle, flow.kind.onward()));
-    let times = (flow.count * flow.times) as f64;
+    let (moved, times) = (parts.moved(flow), (flow.count * flow.times) as f64);
     let mut loads = Loads::default();
-    loads.add(
-        flow,
-        flow.kind,
-        flow.is_forward,
-        times * moves.of(flow, flow.kind).seconds(&parts.moved(flow, from, middle), from, middle),
-    );
+    let first = moves.of(flow, flow.kind).seconds(moved.ty(from, middle), from, middle);
+    loads.add(flow, flow.kind, flow.is_forward, times * first);
     let moves = moves.of(flow, onward);
     for reader in flow.readers.iter().filter(|reader| !is_itself(flow.origin, reader.class)) {
         let to = reader.place(chosen(reader.class));
-        let seconds = times * moves.seconds(&parts.moved(flow, middle, to), middle, to);
+        let seconds = times * moves.seconds(moved.ty(middle, to), middle, to);
         loads.add(flow, onward, flow.is_forward, seconds);
         if labelled.labels[reader.class].mode == Mode::Again {
             loads.add(flow, onward, false, seconds);

@@ -24,13 +24,11 @@ impl Parts<'_> {
         self.time.tile(value, self.program.ty(value))
     }
 
-    /// What goes between devices where a flow is moved: who gathers it to make it narrower does that before.
-    pub(super) fn moved(&self, flow: &Flow, from: Place, to: Place) -> Type {
+    /// What goes between devices where a flow is moved.
+    pub(super) fn moved(&self, flow: &Flow) -> Moved {
         let tile = self.tile(flow.value);
-        match flow.narrow {
-            Some(dtype) if to.holds(from, self.axes.len()) => tile.with_dtype(dtype),
-            _ => tile,
-        }
+        let narrow = flow.narrow.map(|dtype| tile.with_dtype(dtype));
+        Moved { tile, narrow, axes: self.axes.len() }
     }
 
     /// What a device has of a value in one trip.
@@ -46,5 +44,19 @@ impl Parts<'_> {
     /// Whether a device can bring what it has of a value to another place within a trip.
     pub(super) fn may_move(&self, value: ValueId, from: Place, to: Place) -> bool {
         self.time.may_move(self.axes, value, from, to)
+    }
+}
+
+/// A flow on its way.
+pub(super) struct Moved {
+    tile: Type,
+    /// Who gathers it to make it narrower does that before.
+    narrow: Option<Type>,
+    axes: usize,
+}
+
+impl Moved {
+    pub(super) fn ty(&self, from: Place, to: Place) -> &Type {
+        self.narrow.as_ref().filter(|_| to.holds(from, self.axes)).unwrap_or(&self.tile)
     }
 }

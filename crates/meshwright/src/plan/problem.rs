@@ -225,7 +225,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
 
     fn connect(&mut self, flow: &Flow, kind: Kind, (from, froms): End<'_>, (to, tos): End<'_>) {
         let (parts, unit) = (self.task.parts, self.task.unit);
-        let times = (flow.count * flow.times) as f64;
+        let (moved, times) = (parts.moved(flow), (flow.count * flow.times) as f64);
         let [once, again] = [flow.is_forward, false].map(|pass| times * self.task.exposure.moving(flow, kind, pass));
         let is_needed = is_needed_again(flow, froms, tos);
         let moves = self.moves.of(flow, kind);
@@ -233,7 +233,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let mut seconds = |left: Place, right: Place| match known.last() {
             Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,
             _ => {
-                let seconds = moves.seconds(&parts.moved(flow, left, right), left, right);
+                let seconds = moves.seconds(moved.ty(left, right), left, right);
                 known.push((left, right, seconds));
                 seconds
             }
