@@ -28,10 +28,10 @@ func.func @main(%x: tensor<4x3xf32>, %f: tensor<3xf32>) -> tensor<4x3xf32> {
 //>       stablehlo.return %24 : tensor<f32>
 //>     }) : (tensor<3xf32>) -> tensor<3xf32>
 //>     %25 = stablehlo.broadcast_in_dim %11, dims = [] : (tensor<f32>) -> tensor<3xf32>
-//>     %26 = stablehlo.divide %21, %25 : tensor<3xf32>
-//>     %27 = stablehlo.constant dense<0.1> : tensor<f32>
-//>     %28 = stablehlo.broadcast_in_dim %27, dims = [] : (tensor<f32>) -> tensor<3xf32>
-//>     %29 = stablehlo.add %26, %28 : tensor<3xf32>
+//>     %26 = stablehlo.constant dense<0.1> : tensor<f32>
+//>     %27 = stablehlo.broadcast_in_dim %26, dims = [] : (tensor<f32>) -> tensor<3xf32>
+//>     %28 = stablehlo.divide %21, %25 : tensor<3xf32>
+//>     %29 = stablehlo.add %28, %27 : tensor<3xf32>
 //>     %30 = stablehlo.rsqrt %29 : tensor<3xf32>
 //>     %31 = stablehlo.multiply %30, %1 : tensor<3xf32>
 //>     %32 = stablehlo.broadcast_in_dim %31, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>

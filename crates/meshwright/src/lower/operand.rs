@@ -8,13 +8,12 @@ use super::reshard::{Move, Step};
 use crate::program::{Op, OpId, ValueId, Values};
 use crate::shard::{Carried, Kind, Labels, Reduction, Sharding, Strategy};
 
+/// The results of an op, and how they lie.
+type Localized = (Values, SmallVec<[Sharding; 1]>);
+
 impl Emitter<'_, '_, '_> {
     /// Emits an op under a strategy. Gives its results and how they lie.
-    pub(super) fn localized(
-        &mut self,
-        op: OpId,
-        strategy: &Strategy,
-    ) -> Result<(Values, SmallVec<[Sharding; 1]>), String> {
+    pub(super) fn localized(&mut self, op: OpId, strategy: &Strategy) -> Result<Localized, String> {
         if let Some(narrowed) = self.narrowed(op, strategy)? {
             return Ok(narrowed);
         }
@@ -33,7 +32,7 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// What is gathered only to be made narrower is made narrower first, so that less is gathered.
-    fn narrowed(&mut self, op: OpId, strategy: &Strategy) -> Result<Option<(Values, SmallVec<[Sharding; 1]>)>, String> {
+    fn narrowed(&mut self, op: OpId, strategy: &Strategy) -> Result<Option<Localized>, String> {
         let operation = &self.old.ops[op];
         let Op::Convert { dtype } = operation.op else { return Ok(None) };
         let operand = operation.operands[0];
