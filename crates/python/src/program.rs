@@ -225,7 +225,6 @@ pub(crate) struct Asked {
 
 /// A plan as Python gets it.
 #[derive(IntoPyObject)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, which goes to Python at once")]
 enum AnyPlan {
     Plan(Plan),
     Pipeline(Pipeline),
