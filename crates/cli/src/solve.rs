@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use meshwright::codes::Code;
-use meshwright_solver::{Answer as Solved, Infeasible, Limit, Options, Problem, Progress, Solution, Start, contest};
+use meshwright_solver::{
+    Answer as Solved, Enough, Infeasible, Limit, Options, Problem, Progress, Solution, Start, contest,
+};
 
 use crate::error::{Answer, Error};
 use crate::input::{self, Wanted};
@@ -71,6 +73,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
         threads: arguments.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get),
         seed: arguments.seed,
         start: Start { assignments: assignment.into_iter().collect(), prices: Vec::new() },
+        enough: Enough::default(),
     };
     let start = Instant::now();
     let mut shown = Shown::new(start);

@@ -8,7 +8,7 @@ use crate::infeasible::Infeasible;
 use crate::limit::Limit;
 use crate::problem::{Edge, Problem};
 use crate::slots::Slots;
-use crate::solve::{Answer, Options, Price, Progress, Solution, Start, solve_connected};
+use crate::solve::{Answer, Enough, Options, Price, Progress, Solution, Start, solve_connected};
 
 /// A part, in numbers of the problem.
 #[derive(Debug, Default)]
@@ -99,7 +99,9 @@ pub(crate) fn solve_parts(
                 progress(whole);
             }
         };
-        let options = Options { limit, start: start(&part, nodes, &options.start), ..*options };
+        // What the whole may cost says nothing of its parts.
+        let enough = Enough { least_cost: None, ..options.enough };
+        let options = Options { limit, start: start(&part, nodes, &options.start), enough, ..*options };
         let (answer, work) = solve_connected(&part, &options, &mut tell);
         worked += work;
         match answer {

@@ -47,4 +47,4 @@ mod random;
 pub use infeasible::Infeasible;
 pub use limit::Limit;
 pub use problem::Problem;
-pub use solve::{Answer, Options, Price, Progress, Solution, Start, solve};
+pub use solve::{Answer, Enough, Options, Price, Progress, Solution, Start, solve};

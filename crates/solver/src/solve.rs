@@ -28,6 +28,16 @@ pub struct Options {
     pub seed: u64,
     /// What is known from before.
     pub start: Start,
+    pub enough: Enough,
+}
+
+/// When less than a proof is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Enough {
+    /// The assignment is known to cost no more than this share above the least.
+    pub gap: f64,
+    /// No assignment costs as little: then it does not matter which is the best.
+    pub least_cost: Option<i128>,
 }
 
 /// What an earlier answer knew, of this problem or of one with other costs.
@@ -123,8 +133,10 @@ pub(crate) fn solve_connected(
     if work < most_work {
         work += search.prove(&deadline);
     }
-    while !search.tree.is_done() && work < most_work && !deadline.is_over() {
+    search.aim(options.enough.gap);
+    while !search.tree.is_done() && !search.tree.is_enough() && work < most_work && !deadline.is_over() {
         work += search.round(options, &deadline);
+        search.aim(options.enough.gap);
         progress(search.progress());
     }
     (search.answer(problem, &slots), work)
@@ -158,10 +170,12 @@ impl<'a> Search<'a> {
     ) -> Search<'a> {
         let model = chain.model();
         let prices = chain.carry_prices(&slots.prices(&options.start.prices));
+        let mut tree = Tree::new(original, chain.clone(), prices);
+        tree.enough = options.enough.least_cost.map_or(f64::INFINITY, |cost| scale.shrink(cost));
         let mut search = Search {
             problem,
             scale,
-            tree: Tree::new(original, chain.clone(), prices),
+            tree,
             best: None,
             links: Arc::new(Links::new(model)),
             rate: model.exchange_rate(),
@@ -226,6 +240,13 @@ impl<'a> Search<'a> {
             self.tree.set_cutoff(self.scale.shrink(evaluation.cost));
             self.best = Some((assignment, evaluation));
         }
+    }
+
+    /// Notes how high the bound has to be for an assignment to be good enough. What is easily proven is proven before.
+    fn aim(&mut self, gap: f64) {
+        let Some((_, Evaluation { cost, .. })) = self.best.as_ref().filter(|_| gap > 0.0) else { return };
+        let bound = cost - (gap * cost.unsigned_abs() as f64) as i128;
+        self.tree.enough = self.tree.enough.min(self.scale.shrink(bound));
     }
 
     /// One round. What it does depends on nothing but what was before, unless the time runs out.

@@ -36,6 +36,8 @@ pub(crate) struct Tree {
     dear: f64,
     /// Whether `cutoff` is the cost of an assignment.
     is_real: bool,
+    /// Where nothing is cheaper than this, enough is known.
+    pub(crate) enough: f64,
 }
 
 /// A part of the problem: some labels are excluded.
@@ -96,6 +98,7 @@ impl Tree {
             patience: PATIENCE,
             dear: f64::INFINITY,
             is_real: false,
+            enough: f64::INFINITY,
         }
     }
 
@@ -156,6 +159,11 @@ impl Tree {
         self.open.is_empty() && self.active.is_none()
     }
 
+    /// Whether as much is known as was asked for.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.bound() >= self.enough
+    }
+
     /// Whether the whole problem is still being relaxed for the first time.
     pub(crate) fn is_rooted(&self) -> bool {
         self.active.iter().all(|active| active.part.depth == 0) && self.open.len() < 2
@@ -163,7 +171,7 @@ impl Tree {
 
     /// Works until the meter says stop.
     pub(crate) fn advance(&mut self, meter: &mut Meter<'_>) {
-        while !meter.is_over() {
+        while !meter.is_over() && !self.is_enough() {
             let Some(mut active) = self.active.take().or_else(|| self.activate()) else { return };
             let size = active.part.chain.model().size();
             self.relax(&mut active);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwright_solver::evaluate::{Violation, evaluate};
 use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Resource, Use};
-use meshwright_solver::{Answer, Limit, Options, Problem, Start, solve};
+use meshwright_solver::{Answer, Enough, Limit, Options, Problem, Start, solve};
 
 #[test]
 fn small_problems_are_solved_exactly() {
@@ -98,7 +98,7 @@ fn beside(first: &Problem, second: &Problem) -> Problem {
 }
 
 fn options(seed: u64, threads: usize) -> Options {
-    Options { limit: Limit::Work(1e9), threads, seed, start: Start::default() }
+    Options { limit: Limit::Work(1e9), threads, seed, start: Start::default(), enough: Enough::default() }
 }
 
 /// The least cost of all assignments that break no rule.

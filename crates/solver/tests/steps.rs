@@ -5,7 +5,7 @@ mod family;
 use family::variant::{Variant, vary};
 use family::{Shape, training_step};
 use meshwright_solver::evaluate::evaluate;
-use meshwright_solver::{Answer, Limit, Options, Problem, Solution, Start, solve};
+use meshwright_solver::{Answer, Enough, Limit, Options, Problem, Solution, Start, solve};
 
 const SHAPE: Shape = Shape { layers: 3, axes: Vec::new(), binding: true, hyperedges: false, room: 1.1, seed: 1 };
 
@@ -55,7 +55,8 @@ fn variants_are_solved_like_the_first() {
 fn the_same_work_gives_the_same_answer() {
     let problem = training_step(&Shape { axes: vec![2, 4], ..SHAPE });
     let answers = [1, 2, 5].map(|threads| {
-        let options = Options { limit: Limit::Work(5e7), threads, seed: 7, start: Start::default() };
+        let options =
+            Options { limit: Limit::Work(5e7), threads, seed: 7, start: Start::default(), enough: Enough::default() };
         format!("{:?}", solve(&problem, &options, |_| ()).expect("the problem is well formed"))
     });
     assert_eq!(answers[0], answers[1]);
@@ -76,7 +77,7 @@ fn an_answer_starts_the_next() {
 
 /// The solution of a problem that has one.
 fn solved(problem: &Problem, work: f64, start: Start) -> Solution {
-    let options = Options { limit: Limit::Work(work), threads: 2, seed: 0, start };
+    let options = Options { limit: Limit::Work(work), threads: 2, seed: 0, start, enough: Enough::default() };
     match solve(problem, &options, |_| ()) {
         Ok(Answer::Solved(solution)) => {
             assert_eq!(evaluate(problem, &solution.assignment), Ok(solution.evaluation.clone()));

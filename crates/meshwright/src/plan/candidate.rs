@@ -56,7 +56,7 @@ impl<'g> Candidate<'g> {
 
     /// What the labelling to be simulated next should take.
     pub(super) fn seconds(&self) -> f64 {
-        self.next.as_ref().map_or(f64::INFINITY, |labelled| labelled.seconds)
+        self.next.as_ref().map_or(f64::INFINITY, Labelled::likely_seconds)
     }
 
     /// What more effort could make of the labelling to be simulated next; nothing where that is not worth it.

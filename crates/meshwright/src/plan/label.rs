@@ -1,7 +1,7 @@
 //! Choosing how every class of bundles is cut, as a problem of labelling.
 
 use meshwright_solver::problem::{Alternative, Cost, Edge, FORBIDDEN, Node, Problem, scaled};
-use meshwright_solver::{Answer, Limit, Options, Price, Solution, Start, solve};
+use meshwright_solver::{Answer, Enough, Limit, Options, Price, Solution, Start, solve};
 
 use super::alike::Classes;
 use super::bundle::Bundles;
@@ -29,8 +29,6 @@ pub(super) struct Labelled {
     pub(super) peak_step: usize,
     /// Whether memory had anything to do with it.
     pub(super) is_bound: bool,
-    /// What would be enough if there were no limit.
-    pub(super) free_seconds: f64,
     /// The limit that it was searched for under.
     pub(super) limit_bytes: u64,
     /// What it comes to, and what was taken to be hidden of that.
@@ -56,6 +54,16 @@ impl Labelled {
         (self.seconds - self.lower_bound_seconds) / self.seconds.max(1e-12)
     }
 
+    /// The same as what is best under a limit.
+    pub(super) fn under(self, limit_bytes: u64) -> Labelled {
+        Labelled { limit_bytes, ..self }
+    }
+
+    /// What it should take, where as much is hidden as mostly is.
+    pub(super) fn likely_seconds(&self) -> f64 {
+        self.seconds_with(Exposure::likely(&self.loads))
+    }
+
     /// What it would take if something else were hidden.
     pub(super) fn seconds_with(&self, exposure: Exposure) -> f64 {
         self.seconds + exposure.seconds(&self.loads) - self.exposure.seconds(&self.loads)
@@ -67,6 +75,14 @@ impl Labelled {
 pub(super) struct Label {
     pub(super) choice: usize,
     pub(super) mode: Mode,
+}
+
+/// When to end a search for labels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until {
+    pub(super) effort: Effort,
+    /// What takes longer is of no use.
+    pub(super) most_seconds: f64,
 }
 
 /// How long to search for labels.
@@ -81,12 +97,14 @@ pub(super) enum Effort {
 }
 
 impl Effort {
-    fn work(self) -> f64 {
-        match self {
-            Effort::Little => 2e7,
-            Effort::Much => 2e8,
-            Effort::Most => 1e9,
-        }
+    fn options(self, threads: usize, start: Start) -> Options {
+        let (work, gap) = match self {
+            Effort::Little => (2e7, 2e-3),
+            Effort::Much => (2e8, 1e-3),
+            Effort::Most => (5e8, 1e-3),
+        };
+        let enough = Enough { gap, least_cost: None };
+        Options { limit: Limit::Work(work), threads, seed: 0, start, enough }
     }
 }
 
@@ -135,9 +153,8 @@ impl<'m> Prices<'m> {
 /// At so many times memory is looked at, at most.
 const MOST_TIMES: usize = 24;
 
-/// The cheapest labels with which no more than a limit is in memory at any time. Memory is looked at only when it
-/// is most: a time at which there is too much is added to those at which there must not be, until there is none. The
-/// search goes on from where it ended with other limits or costs, where it did so.
+/// The cheapest labels with which no more than a limit is in memory at any time. The search goes on from where it ended
+/// with other limits or costs, where it did so.
 pub(super) fn label(
     task: &Task<'_>,
     moves: &mut Prices<'_>,
@@ -145,16 +162,40 @@ pub(super) fn label(
     before: Option<&Labelled>,
     effort: Effort,
 ) -> Option<Labelled> {
-    let quick = Building::new(task, moves, false).search(limit_bytes, 0, Trail::default(), effort)?;
-    if quick.peak_bytes <= limit_bytes {
-        return Some(Labelled { limit_bytes, ..quick });
+    let until = Until { effort, most_seconds: f64::INFINITY };
+    // Where memory was short before, it is taken to be so still: what does without is among what is searched then.
+    if let Some(before) = before.filter(|before| before.is_bound) {
+        return label_bound(task, moves, limit_bytes, before, until);
     }
-    let trail = match before.map(|before| &before.trail) {
-        Some(trail) if !trail.times.is_empty() => trail.clone(),
-        _ => Trail { times: vec![quick.peak_step], ..Trail::default() },
+    let free = label_free(task, moves, effort)?;
+    if free.peak_bytes <= limit_bytes {
+        return Some(free.under(limit_bytes));
+    }
+    label_bound(task, moves, limit_bytes, &free, until)
+}
+
+/// The cheapest labels where there is memory enough.
+pub(super) fn label_free(task: &Task<'_>, moves: &mut Prices<'_>, effort: Effort) -> Option<Labelled> {
+    let until = Until { effort, most_seconds: f64::INFINITY };
+    Building::new(task, moves, false).search(u64::MAX, 0, Trail::default(), until)
+}
+
+/// The cheapest labels where there is not, from others on. Memory is looked at only when it is most: a time at which there
+/// is too much is added to those at which there must not be, until there is none.
+pub(super) fn label_bound(
+    task: &Task<'_>,
+    moves: &mut Prices<'_>,
+    limit_bytes: u64,
+    before: &Labelled,
+    until: Until,
+) -> Option<Labelled> {
+    let trail = match before.is_bound {
+        true => before.trail.clone(),
+        // Nothing is made again in it, so that its labels are others.
+        false => Trail { times: vec![before.peak_step], ..Trail::default() },
     };
-    let bound = Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, effort)?;
-    Some(Labelled { free_seconds: quick.seconds, limit_bytes, ..bound })
+    let bound = Building::new(task, moves, task.may_recompute).search(limit_bytes, MOST_TIMES, trail, until)?;
+    Some(bound.under(limit_bytes))
 }
 
 /// What memory costs where it is not limited, in seconds for a byte.
@@ -182,7 +223,7 @@ pub(super) fn label_for(task: &Task<'_>, moves: &mut Prices<'_>, worths: &[Worth
                 alternative.cost = added(alternative.cost, scaled(seconds, task.unit));
             }
         }
-        let options = Options { limit: Limit::Work(Effort::Little.work()), threads: 1, seed: 0, start: trail.start() };
+        let options = Effort::Little.options(1, trail.start());
         let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { continue };
         trail.follow(&solution);
         let mut labelled = building.read(&solution, true);
@@ -240,18 +281,21 @@ pub(super) fn alternatives(
 
 impl Building<'_, '_, '_> {
     /// Looks at memory at no more than so many times, some of which are known to matter.
-    fn search(mut self, limit_bytes: u64, most_times: usize, mut trail: Trail, effort: Effort) -> Option<Labelled> {
+    fn search(mut self, limit_bytes: u64, most_times: usize, mut trail: Trail, until: Until) -> Option<Labelled> {
         let mut problem = self.problem((most_times > 0).then_some(limit_bytes));
         loop {
             self.use_memory(&mut problem, &trail.times);
             let mut start = trail.start();
             start.assignments.extend(thinnest(&problem, limit_bytes));
-            let options = Options { limit: Limit::Work(effort.work()), threads: THREADS, seed: 0, start };
+            let Until { effort, most_seconds } = until;
+            let mut options = effort.options(THREADS, start);
+            options.enough.least_cost = most_seconds.is_finite().then(|| (most_seconds / self.task.unit) as i128);
             let Ok(Answer::Solved(solution)) = solve(&problem, &options, |_| {}) else { return None };
             trail.follow(&solution);
             let mut labelled = self.read(&solution, most_times > 0);
             let is_over = labelled.peak_bytes > limit_bytes;
-            if !is_over || trail.times.len() >= most_times || trail.times.contains(&labelled.peak_step) {
+            let is_hopeless = labelled.lower_bound_seconds > most_seconds;
+            if !is_over || is_hopeless || trail.times.len() >= most_times || trail.times.contains(&labelled.peak_step) {
                 self.tell_loads(&mut labelled);
                 labelled.trail = trail;
                 return (most_times == 0 || !is_over).then_some(labelled);
@@ -291,7 +335,6 @@ impl Building<'_, '_, '_> {
             peak_bytes: peak_bytes as u64,
             peak_step,
             is_bound,
-            free_seconds: solution.evaluation.cost as f64 * self.task.unit,
             limit_bytes: 0,
             loads: Loads::default(),
             exposure: self.task.exposure,
@@ -339,8 +382,7 @@ fn thinnest(problem: &Problem, limit_bytes: u64) -> Option<Vec<u32>> {
         nodes: problem.nodes.iter().map(node).collect(),
         edges: problem.edges.iter().map(only_forbidding).collect(),
     };
-    let options =
-        Options { limit: Limit::Work(Effort::Little.work()), threads: THREADS, seed: 0, start: Start::default() };
+    let options = Effort::Little.options(THREADS, Start::default());
     match solve(&thin, &options, |_| {}) {
         Ok(Answer::Solved(solution)) => Some(solution.assignment),
         _ => None,

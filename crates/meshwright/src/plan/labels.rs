@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use meshwright_solver::problem::{Alternative, Edge, FORBIDDEN, Node, Problem, Resource, Use};
-use meshwright_solver::{Answer, Limit, Options, Start, solve};
+use meshwright_solver::{Answer, Enough, Limit, Options, Start, solve};
 
 use super::clock::Clock;
 use super::fold::classes;
@@ -27,7 +27,8 @@ pub(super) fn choose(tape: &Tape, clock: &Clock, limit_bytes: u64, start: Start)
     let labels = labels(tape, clock);
     let classes = classes(tape, clock, &labels);
     let problem = problem(tape, clock, &labels, &classes, limit_bytes);
-    let options = Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start };
+    let options =
+        Options { limit: Limit::Work(MOST_WORK), threads: THREADS, seed: 0, start, enough: Enough::default() };
     match solve(&problem, &options, |_| {}) {
         Ok(Answer::Solved(solution)) => {
             let label = |(labels, &class): (&Vec<Label>, &usize)| labels[solution.assignment[class] as usize];

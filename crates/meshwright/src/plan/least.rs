@@ -45,7 +45,7 @@ fn least_at<'g>(space: &Space<'g>, time: usize) -> Option<Candidate<'g>> {
 
 /// The labelling of a frame with the least at its peak, which is no more than so much.
 fn shrink(sketched: &Sketched<'_>, most_bytes: u64) -> Option<Labelled> {
-    let mut best = sketched.label(most_bytes)?;
+    let mut best = sketched.label(most_bytes, f64::INFINITY)?;
     // Less than this share of the memory of a free labelling is not tried.
     let mut too_little_bytes = best.peak_bytes / 64;
     for _ in 0..MOST_TRIES {
@@ -54,7 +54,7 @@ fn shrink(sketched: &Sketched<'_>, most_bytes: u64) -> Option<Labelled> {
             break;
         }
         let middle = (low * high).sqrt() as u64;
-        match sketched.label(middle) {
+        match sketched.label(middle, f64::INFINITY) {
             Some(labelled) => best = labelled,
             None => too_little_bytes = middle,
         }

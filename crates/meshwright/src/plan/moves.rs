@@ -66,6 +66,12 @@ impl Axes {
         (0..self.len()).filter(|&axis| place.spot(axis) == dim as u32 + 1).map(|axis| self.sizes[axis]).product()
     }
 
+    /// Into how many parts all dimensions of a value are cut.
+    pub(super) fn all_parts(&self, place: Place, rank: usize) -> usize {
+        let is_dim = |&axis: &usize| (1..=rank as u32).contains(&place.spot(axis));
+        (0..self.len()).filter(is_dim).map(|axis| self.sizes[axis]).product()
+    }
+
     /// The type of one part.
     pub(super) fn local(&self, place: Place, ty: &Type) -> Type {
         let mut local = ty.clone();

@@ -16,7 +16,7 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     /// Into how many parts devices cut a value.
     pub(super) fn count(&self, value: ValueId, place: Place) -> usize {
-        (0..self.program.ty(value).rank()).map(|dim| self.axes.parts(place, dim)).product()
+        self.axes.all_parts(place, self.program.ty(value).rank())
     }
 
     /// What all devices have of a value in one trip.
@@ -38,7 +38,9 @@ impl Parts<'_> {
 
     /// Bytes of the same.
     pub(super) fn bytes(&self, value: ValueId, place: Place) -> u64 {
-        (self.tile(value).bytes() as u64).div_ceil(self.count(value, place) as u64 * self.time.slices(value))
+        let ty = self.program.ty(value);
+        let tile_bytes = (self.time.tile_elements(value, ty) * ty.dtype.bits()).div_ceil(8);
+        (tile_bytes as u64).div_ceil(self.count(value, place) as u64 * self.time.slices(value))
     }
 
     /// Whether a device can bring what it has of a value to another place within a trip.

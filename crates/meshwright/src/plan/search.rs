@@ -1,7 +1,6 @@
 //! The search for the fastest plan that fits.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::binding::Binding;
 use super::candidate::{Candidate, refine};
@@ -16,7 +15,7 @@ use super::parallel::in_parallel;
 use super::recipe::Recipe;
 use super::short::{hold, settle, slice, split_layers, store, tighten};
 use super::sketch::{Frame, Ground, Outcome, Sketch};
-use super::space::Space;
+use super::space::{Sketched, Space};
 use super::work::Worker;
 use crate::cluster::Cluster;
 use crate::lower::{LocalProgram, Measures, Movement, measure};
@@ -145,7 +144,13 @@ pub(super) const NANOSECOND: f64 = 1e-9;
 /// So many frames are lowered and simulated, unless none of them fits.
 pub(super) const MOST_SIMULATED: usize = 4;
 /// So many at once: what comes of them tells which others are worth it.
-pub(super) const AT_ONCE: usize = 2;
+pub(super) const AT_ONCE: usize = 4;
+/// With so many numbers of microbatches frames are labelled at once: what comes of them tells which others are worth it.
+const TIMES_AT_ONCE: usize = 2;
+/// Frames that cannot be near the best by this factor are not labelled to the end: labels and simulations differ by less.
+const MOST_WORSE_RANKED: f64 = 1.2;
+/// Frames are simulated at once whose labels differ by less than this factor.
+const MOST_WORSE_AT_ONCE: f64 = 1.06;
 /// So many frames are labelled with more effort before any is simulated.
 const MOST_DEEPENED: usize = 6;
 /// Frames whose labelling is worse than the best that was simulated by more than this factor are not simulated.
@@ -334,7 +339,9 @@ fn simulate_ranked<'g>(request: &Request<'_>, ranked: Vec<Candidate<'g>>, search
             rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= promised * worse);
         }
         let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
-        let later = rest.split_off(AT_ONCE.min(rest.len()));
+        let most_seconds = rest.first().map_or(0.0, |first| first.seconds() * MOST_WORSE_AT_ONCE);
+        let alike = rest.iter().take(AT_ONCE).take_while(|ranked| ranked.seconds() <= most_seconds).count();
+        let later = rest.split_off(alike.max(1).min(rest.len()));
         let next = std::mem::replace(&mut rest, later);
         count += next.len();
         refine(request, next, best, searched);
@@ -393,34 +400,40 @@ impl Outcome {
     }
 }
 
-/// Labels all frames, roughly.
+/// Labels frames, roughly: those with few microbatches first, and of others only what may be near the best.
 fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
     let limit_bytes = request.own_limit_bytes();
     let (meshes, times) = (space.meshes.len(), space.counts.len());
-    let jobs: Vec<(usize, usize)> = (0..times).flat_map(|time| (0..meshes).map(move |mesh| (mesh, time))).collect();
-    // The numbers of microbatches that each mesh has been labelled for, and those that it need not be for.
-    let progress: Vec<Mutex<Progress<'g>>> = (0..meshes).map(|_| Mutex::default()).collect();
-    in_parallel(jobs, |(mesh, time)| {
-        let is_wanted = progress[mesh].lock().is_ok_and(|progress| time < progress.enough(times));
-        if is_wanted {
-            let sketches = space.sketches(mesh, time).iter();
-            let labelled = sketches.filter_map(|sketched| {
-                let labelled = sketched.label(limit_bytes)?;
-                Some(Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, labelled))
-            });
-            let labelled = labelled.collect();
-            if let Ok(mut progress) = progress[mesh].lock() {
-                progress.labelled.insert(time, labelled);
+    let mut progress: Vec<Progress> = vec![Progress::default(); meshes];
+    let mut first: Vec<(&Sketched<'g>, Labelled)> = Vec::new();
+    let mut best = f64::INFINITY;
+    for start in (0..times).step_by(TIMES_AT_ONCE) {
+        let at_once = start..(start + TIMES_AT_ONCE).min(times);
+        let cells = at_once.flat_map(|time| (0..meshes).map(move |mesh| (mesh, time)));
+        let cells: Vec<(usize, usize)> = cells.filter(|(mesh, _)| !progress[*mesh].is_done).collect();
+        in_parallel(cells.clone(), |(mesh, time)| _ = space.sketches(mesh, time));
+        let sketches =
+            |&(mesh, time): &(usize, usize)| space.sketches(mesh, time).iter().map(move |one| (mesh, time, one));
+        let jobs: Vec<(usize, usize, &Sketched<'g>)> = cells.iter().flat_map(sketches).collect();
+        let labelled = in_parallel(jobs, |(mesh, time, sketched)| {
+            (mesh, time, sketched, sketched.label(limit_bytes, best * MOST_WORSE_RANKED))
+        });
+        for cell in cells {
+            let of_cell = labelled.iter().filter(|(mesh, time, ..)| (*mesh, *time) == cell);
+            progress[cell.0].add(of_cell.filter_map(|(.., labelled)| labelled.as_ref()));
+        }
+        for (_, _, sketched, labelled) in labelled {
+            if let Some(labelled) = labelled {
+                best = best.min(labelled.likely_seconds());
+                first.push((sketched, labelled));
             }
         }
-    });
-    let mut ranked = Vec::new();
-    for progress in progress {
-        let progress = progress.into_inner().unwrap_or_default();
-        let enough = progress.enough(times);
-        ranked.extend(progress.labelled.into_iter().filter(|(time, _)| *time < enough).flat_map(|(_, frames)| frames));
     }
-    ranked
+    in_parallel(first, |(sketched, first)| {
+        let may_be_near = first.lower_bound_seconds <= best * MOST_WORSE_RANKED;
+        let again = may_be_near.then(|| sketched.label_again(limit_bytes, &first)).flatten();
+        Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, again.unwrap_or(first))
+    })
 }
 
 /// Labels those once more that could be far better than was found, with more effort.
@@ -436,27 +449,30 @@ fn deepen(ranked: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     })
 }
 
-/// What is known of a mesh, by the number of the number of microbatches.
-#[derive(Default)]
-struct Progress<'g> {
-    labelled: BTreeMap<usize, Vec<Candidate<'g>>>,
+/// What is known of a mesh with the numbers of microbatches that were looked at.
+#[derive(Clone)]
+struct Progress {
+    best: f64,
+    is_done: bool,
 }
 
-impl Progress<'_> {
-    /// How many of the numbers of microbatches have to be tried, as far as all up to some are known. More save memory,
-    /// which is not needed once everything fits, and hide more, which soon ends.
-    fn enough(&self, count: usize) -> usize {
-        let mut best = f64::INFINITY;
-        for time in 0..count {
-            let Some(frames) = self.labelled.get(&time) else { return count };
-            let is_bound = |frame: &Candidate<'_>| frame.next.as_ref().is_none_or(|labelled| labelled.is_bound);
-            let seconds = frames.iter().map(Candidate::seconds).fold(f64::INFINITY, f64::min);
-            if !frames.iter().all(is_bound) && seconds > best {
-                return time + 1;
-            }
-            best = best.min(seconds);
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress { best: f64::INFINITY, is_done: false }
+    }
+}
+
+impl Progress {
+    /// Takes in the next number of microbatches. More save memory, which is not needed once everything fits, and hide
+    /// more, which soon ends.
+    fn add<'l>(&mut self, labelled: impl Iterator<Item = &'l Labelled>) {
+        let (mut seconds, mut is_bound) = (f64::INFINITY, true);
+        for labelled in labelled {
+            seconds = seconds.min(labelled.likely_seconds());
+            is_bound &= labelled.is_bound;
         }
-        count
+        self.is_done |= !is_bound && seconds > self.best;
+        self.best = self.best.min(seconds);
     }
 }
 

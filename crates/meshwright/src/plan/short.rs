@@ -104,21 +104,23 @@ pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
     for (most_gap, effort) in [(MOST_GAP, Effort::Much), (MOST_GAP_SETTLED, Effort::Most)] {
         let is_far = |(_, outcome): &(Arc<Sketch<'g>>, Outcome)| outcome.labelled.gap() > most_gap;
         let Some((sketch, outcome)) = searched.best(request).filter(|best| is_far(best)) else { return };
+        let sketch = Arc::clone(sketch);
         let (labelled, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
         let (limit_bytes, exposure) = (labelled.limit_bytes, exposed(outcome));
         let labelled_seconds = labelled.seconds_with(exposure);
         let Some(again) = sketch.label(limit_bytes, exposure, Some(labelled), effort) else { return };
-        if again.seconds < labelled_seconds * (1.0 - LEAST_FASTER) && !searched.knows(sketch, &again) {
-            let candidate = Candidate::labelled(Arc::clone(sketch), limit_bytes, again.clone());
+        if again.seconds < labelled_seconds * (1.0 - LEAST_FASTER) && !searched.knows(&sketch, &again) {
+            let candidate = Candidate::labelled(Arc::clone(&sketch), limit_bytes, again.clone());
             refine(request, vec![candidate], seconds, searched);
         }
+        // Where labels that cost less were simulated, and took longer, what is unknown is what is below those.
+        let known_seconds = if searched.knows(&sketch, &again) { again.seconds } else { labelled_seconds };
         // What came of the labels before may still be the best.
         let is_best = |(_, outcome): &&mut (Arc<Sketch<'g>>, Outcome)| {
             outcome.timeline.step_seconds == seconds && request.fits(outcome)
         };
         if let Some((_, outcome)) = searched.found.iter_mut().find(is_best) {
-            // Labels that cost less were simulated, and took longer: what is unknown is what is below those.
-            let unknown_seconds = again.seconds.min(labelled_seconds) - again.lower_bound_seconds;
+            let unknown_seconds = known_seconds.min(labelled_seconds) - again.lower_bound_seconds;
             let labelled = &mut outcome.labelled;
             (labelled.seconds, labelled.exposure) = (labelled_seconds, exposure);
             labelled.lower_bound_seconds = labelled_seconds - unknown_seconds.max(0.0);

@@ -11,7 +11,10 @@ use super::exposure::Exposure;
 use super::fixed::{Fixed, Told};
 use super::frames::batch;
 use super::graph::Graph;
-use super::label::{Effort, Label, Labelled, Prices, Task, Worth, all_choices, alternatives, label, label_for};
+use super::label::{
+    Effort, Label, Labelled, Prices, Task, Until, Worth, all_choices, alternatives, label, label_bound, label_for,
+    label_free,
+};
 use super::lives::Lives;
 use super::moves::{Axes, MOST_DIMS, Moves, SharedPrices};
 use super::parts::Parts;
@@ -259,6 +262,22 @@ impl<'g> Sketch<'g> {
         effort: Effort,
     ) -> Option<Labelled> {
         self.with_task(exposure, |task, moves| label(task, moves, limit_bytes, before, effort))
+    }
+
+    /// The cheapest labels where there is memory enough.
+    pub(super) fn label_free(&self, exposure: Exposure) -> Option<Labelled> {
+        self.with_task(exposure, |task, moves| label_free(task, moves, Effort::Little))
+    }
+
+    /// The cheapest labels where there is not, from others on.
+    pub(super) fn label_bound(
+        &self,
+        limit_bytes: u64,
+        exposure: Exposure,
+        before: &Labelled,
+        until: Until,
+    ) -> Option<Labelled> {
+        self.with_task(exposure, |task, moves| label_bound(task, moves, limit_bytes, before, until))
     }
 
     /// The cheapest labels where memory costs so much, for each of several worths, and what moving values takes of

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::exposure::Exposure;
 use super::fixed::Fixed;
 use super::frames::{batch, frames, microbatch_counts, named_frames};
-use super::label::{Effort, Labelled};
+use super::label::{Effort, Labelled, Until};
 use super::search::{Refusal, Request};
 use super::sketch::{Frame, Ground, Sketch};
 use super::split::thin_values;
@@ -30,10 +30,10 @@ pub(super) struct Space<'g> {
 /// A sketch, and what is known of it whatever the limit.
 pub(super) struct Sketched<'g> {
     pub(super) sketch: Arc<Sketch<'g>>,
-    /// Its labelling where memory has nothing to do with it, before any simulation.
-    free: OnceLock<Labelled>,
-    /// What it would take if there were no limit.
-    free_seconds: OnceLock<f64>,
+    /// Its labelling where memory has nothing to do with it, before anything is known of what is hidden, and with what
+    /// mostly is.
+    free: OnceLock<Option<Labelled>>,
+    free_again: OnceLock<Option<Labelled>>,
 }
 
 /// What is hidden behind computing before any simulation has told.
@@ -165,31 +165,45 @@ impl<'g> Sketched<'g> {
     }
 
     fn new(sketch: Arc<Sketch<'g>>) -> Sketched<'g> {
-        Sketched { sketch, free: OnceLock::new(), free_seconds: OnceLock::new() }
+        Sketched { sketch, free: OnceLock::new(), free_again: OnceLock::new() }
     }
 
     /// What it takes without a limit, or nothing where that is not known.
     fn free_seconds(&self) -> f64 {
-        self.free_seconds.get().copied().unwrap_or(0.0)
+        self.free.get().and_then(Option::as_ref).map_or(0.0, |free| free.seconds)
     }
 
-    /// The cheapest labels under a limit, as far as can be known before any simulation.
-    pub(super) fn label(&self, limit_bytes: u64) -> Option<Labelled> {
-        if let Some(free) = self.free.get().filter(|free| free.peak_bytes <= limit_bytes) {
-            return Some(free.clone());
+    /// The cheapest labels under a limit before anything is known of what is hidden; perhaps none where nothing is as
+    /// fast as so many seconds.
+    pub(super) fn label(&self, limit_bytes: u64, most_seconds: f64) -> Option<Labelled> {
+        let free = self.free.get_or_init(|| self.sketch.label_free(FIRST_EXPOSURE)).as_ref()?;
+        if free.peak_bytes <= limit_bytes {
+            return Some(free.clone().under(limit_bytes));
         }
-        let first = self.sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
-        _ = self.free_seconds.set(first.free_seconds);
-        // What takes longer than computing cannot be hidden behind it.
+        // Memory can only make it slower.
+        if free.lower_bound_seconds > most_seconds {
+            return None;
+        }
+        let until = Until { effort: Effort::Little, most_seconds };
+        self.sketch.label_bound(limit_bytes, FIRST_EXPOSURE, free, until)
+    }
+
+    /// The same with what is hidden if as much is as mostly is, where that is another thing.
+    pub(super) fn label_again(&self, limit_bytes: u64, first: &Labelled) -> Option<Labelled> {
         let exposure = Exposure::likely(&first.loads);
-        let labelled = match exposure.backward.moving > FIRST_EXPOSURE.backward.moving * MUCH_MORE {
-            true => self.sketch.label(limit_bytes, exposure, Some(&first), Effort::Little).unwrap_or(first),
-            false => first,
-        };
-        if !labelled.is_bound {
-            _ = self.free.set(labelled.clone());
+        // What takes longer than computing cannot be hidden behind it.
+        if exposure.backward.moving <= FIRST_EXPOSURE.backward.moving * MUCH_MORE {
+            return None;
         }
-        Some(labelled)
+        let until = Until { effort: Effort::Little, most_seconds: f64::INFINITY };
+        if first.is_bound {
+            return self.sketch.label_bound(limit_bytes, exposure, first, until);
+        }
+        let free = self.free_again.get_or_init(|| self.sketch.label_free(exposure)).as_ref()?;
+        if free.peak_bytes <= limit_bytes {
+            return Some(free.clone().under(limit_bytes));
+        }
+        self.sketch.label_bound(limit_bytes, exposure, free, until)
     }
 }
 

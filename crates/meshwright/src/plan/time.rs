@@ -100,6 +100,13 @@ impl Time {
         tile
     }
 
+    /// How many elements the same has.
+    pub(super) fn tile_elements(&self, value: ValueId, ty: &Type) -> usize {
+        let tiled = self.tiles[value.index()].map(usize::from);
+        let size = |(dim, &size): (usize, &usize)| if Some(dim) == tiled { size / self.microbatches } else { size };
+        ty.shape.iter().enumerate().map(size).product()
+    }
+
     /// Whether every part is of the same size, also in every trip.
     pub(super) fn divides(&self, axes: &Axes, value: ValueId, ty: &Type, place: Place) -> bool {
         let tile = self.tile(value, ty);

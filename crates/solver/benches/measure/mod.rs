@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
-use meshwright_solver::{Answer, Limit, Options, Problem, Start, contest, solve};
+use meshwright_solver::{Answer, Enough, Limit, Options, Problem, Start, contest, solve};
 
 /// Costs are shown as they were this many seconds after the start.
 const EARLY: f64 = 5.0;
@@ -26,7 +26,8 @@ pub(crate) fn read(path: &Path) -> Result<(Problem, f64), Box<dyn Error>> {
 /// Solves an instance and prints its line.
 pub(crate) fn measure(problem: &Problem, rate: f64, limit: Duration, trace: bool) -> Result<(), Box<dyn Error>> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let options = Options { limit: Limit::Time(limit), threads, seed: 0, start: Start::default() };
+    let options =
+        Options { limit: Limit::Time(limit), threads, seed: 0, start: Start::default(), enough: Enough::default() };
     // Linux forgets the largest size so far when told to.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let (start, cpu, mut early, mut half, mut first) = (Instant::now(), cpu_seconds(), None, None, None);
