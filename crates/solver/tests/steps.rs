@@ -75,9 +75,29 @@ fn an_answer_starts_the_next() {
     assert!(warm.lower_bound > cold.lower_bound, "{} and {}", warm.lower_bound, cold.lower_bound);
 }
 
+/// Who is content with less than a proof has an answer earlier, and its bound holds.
+#[test]
+fn a_search_ends_where_enough_is_known() {
+    let problem = training_step(&Shape { axes: vec![2, 4], layers: 10, ..SHAPE });
+    let whole = solved(&problem, 3e8, Start::default());
+    let content = |enough: Enough| solved_until(&problem, 3e8, Start::default(), enough);
+    let near = content(Enough { gap: 0.05, least_cost: None });
+    assert!(gap(&near) <= 0.05, "{}", gap(&near));
+    let least_cost = whole.lower_bound / 2;
+    let hopeless = content(Enough { gap: 0.0, least_cost: Some(least_cost) });
+    assert!(hopeless.lower_bound >= least_cost, "{} below {least_cost}", hopeless.lower_bound);
+    for early in [near, hopeless] {
+        assert!(early.lower_bound < whole.lower_bound, "{} of {}", early.lower_bound, whole.lower_bound);
+    }
+}
+
 /// The solution of a problem that has one.
 fn solved(problem: &Problem, work: f64, start: Start) -> Solution {
-    let options = Options { limit: Limit::Work(work), threads: 2, seed: 0, start, enough: Enough::default() };
+    solved_until(problem, work, start, Enough::default())
+}
+
+fn solved_until(problem: &Problem, work: f64, start: Start, enough: Enough) -> Solution {
+    let options = Options { limit: Limit::Work(work), threads: 2, seed: 0, start, enough };
     match solve(problem, &options, |_| ()) {
         Ok(Answer::Solved(solution)) => {
             assert_eq!(evaluate(problem, &solution.assignment), Ok(solution.evaluation.clone()));

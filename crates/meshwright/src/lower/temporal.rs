@@ -155,8 +155,10 @@ impl Emitter<'_, '_, '_> {
 
     fn add_readers(&self, region: RegionId, readers: &mut FxHashMap<ValueId, Vec<Option<OpId>>>) {
         let region = &self.old.regions[region];
+        let mut found = Vec::new();
         for &op in &region.ops {
-            for (value, _) in self.reads(op) {
+            self.old.outer_reads(op).into_iter().for_each(|value| self.read(value, Sharding::default(), &mut found));
+            for (value, _) in found.drain(..) {
                 readers.entry(value).or_default().push(Some(op));
             }
             let operation = &self.old.ops[op];
@@ -168,9 +170,8 @@ impl Emitter<'_, '_, '_> {
             }
         }
         for &result in &region.results {
-            let mut found = Vec::new();
             self.read(result, Sharding::default(), &mut found);
-            for (value, _) in found {
+            for (value, _) in found.drain(..) {
                 readers.entry(value).or_default().push(None);
             }
         }
@@ -383,12 +384,16 @@ impl Levels {
     /// they are needed, so that as little as possible crosses from loop to loop: a loss that is divided by a
     /// count of tokens does not need its sum before the backward pass begins.
     pub(super) fn find(emitter: &Emitter<'_, '_, '_>, axis: usize, ops: &[OpId]) -> Levels {
-        let mut levels = Levels { of: FxHashMap::default(), count: 1 };
-        let mut makers: FxHashMap<ValueId, (OpId, Sharding)> = FxHashMap::default();
+        let of = FxHashMap::with_capacity_and_hasher(ops.len(), Default::default());
+        let mut levels = Levels { of, count: 1 };
+        let mut makers: FxHashMap<ValueId, (OpId, usize)> =
+            FxHashMap::with_capacity_and_hasher(ops.len(), Default::default());
+        let mut all_made: Vec<Sharding> = Vec::with_capacity(ops.len());
         let mut all_reads: Vec<Vec<Read>> = Vec::with_capacity(ops.len());
         for &op in ops {
             let read = |(value, wanted): (ValueId, Sharding)| {
                 let (maker, made) = makers.get(&value)?;
+                let made = &all_made[*made];
                 let is_same = emitter.are_alike_on(axis, made, &wanted);
                 Some(Read { maker: *maker, is_same, is_whole: !emitter.is_on_axis(axis, made) })
             };
@@ -404,8 +409,10 @@ impl Levels {
             }
             levels.of.insert(op, Level { number, inside });
             levels.count = levels.count.max(number + 1);
-            let results = emitter.old.ops[op].results.iter().zip(emitter.layout.produced(op));
-            makers.extend(results.map(|(&result, made)| (result, (op, made))));
+            for (&result, made) in emitter.old.ops[op].results.iter().zip(emitter.layout.produced(op)) {
+                makers.insert(result, (op, all_made.len()));
+                all_made.push(made);
+            }
             all_reads.push(reads);
         }
         levels.delay(ops, &all_reads);

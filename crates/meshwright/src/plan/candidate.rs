@@ -32,11 +32,18 @@ pub(super) struct Candidate<'g> {
     is_missed: bool,
     /// Why the last labelling could not be lowered.
     error: Option<String>,
+    /// How often it is simulated, where that fits.
+    most_rounds: usize,
 }
 
 impl<'g> Candidate<'g> {
     pub(super) fn labelled(sketch: Arc<Sketch<'g>>, limit_bytes: u64, labelled: Labelled) -> Candidate<'g> {
         Candidate { next: Some(labelled), ..Candidate::new(sketch, limit_bytes) }
+    }
+
+    /// One that is simulated once, whatever comes of it.
+    pub(super) fn once(self) -> Candidate<'g> {
+        Candidate { most_rounds: 1, ..self }
     }
 
     /// One whose first labelling was simulated before.
@@ -50,8 +57,17 @@ impl<'g> Candidate<'g> {
     }
 
     fn new(sketch: Arc<Sketch<'g>>, limit_bytes: u64) -> Candidate<'g> {
-        let outcomes = Vec::new();
-        Candidate { sketch, limit_bytes, next: None, is_simulated: false, outcomes, is_missed: false, error: None }
+        let (outcomes, most_rounds) = (Vec::new(), MOST_ROUNDS);
+        Candidate {
+            sketch,
+            limit_bytes,
+            next: None,
+            is_simulated: false,
+            outcomes,
+            is_missed: false,
+            error: None,
+            most_rounds,
+        }
     }
 
     /// What the labelling to be simulated next should take.
@@ -106,7 +122,8 @@ impl<'g> Candidate<'g> {
     /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
     /// better than what was found.
     fn label_again(mut self, best: f64) -> Candidate<'g> {
-        let most_rounds = if self.is_missed { MOST_ROUNDS_MISSED } else { MOST_ROUNDS };
+        let is_missed = self.is_missed && self.most_rounds > 1;
+        let most_rounds = if is_missed { MOST_ROUNDS_MISSED } else { self.most_rounds };
         let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < most_rounds;
         let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
         // Where what was told leads to nothing new, the worst case may. Where memory is short, that decides more, and

@@ -13,7 +13,7 @@ use super::label::Labelled;
 use super::least::{UNLIMITED, least};
 use super::parallel::in_parallel;
 use super::recipe::Recipe;
-use super::short::{hold, settle, slice, split_layers, store, tighten};
+use super::short::{hold, relieve, settle, slice, store};
 use super::sketch::{Frame, Ground, Outcome, Sketch};
 use super::space::{Sketched, Space};
 use super::work::Worker;
@@ -248,8 +248,7 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
             searched = Searched { first_error, ..smallest };
         }
     }
-    tighten(request, &mut searched);
-    split_layers(request, space, &mut searched);
+    relieve(request, space, &mut searched);
     slice(request, space, &mut searched);
     if searched.best(request).is_some_and(|(sketch, _)| !sketch.frame.is_held) {
         hold(request, space, &mut searched);

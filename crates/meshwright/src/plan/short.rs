@@ -27,23 +27,6 @@ const MOST_TIGHTENED: usize = 2;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 
-/// Where memory was short, layers of the best frame may do different things.
-pub(super) fn split_layers<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
-    let Some((sketch, outcome)) = searched.best(request).filter(|(_, outcome)| outcome.labelled.is_bound) else {
-        return;
-    };
-    let limit_bytes = outcome.limit_bytes(request);
-    let (exposure, seconds) = (exposed(outcome), outcome.timeline.step_seconds);
-    match space.split(&sketch.frame, RUNS) {
-        Ok(sketch) => {
-            let labelled = sketch.label(limit_bytes, exposure, None, Effort::Much);
-            let candidate = labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled));
-            refine(request, candidate.into_iter().collect(), seconds, searched);
-        }
-        Err(reason) => _ = searched.first_error.get_or_insert(reason),
-    }
-}
-
 /// Where memory was short, what takes most at a time may run in slices: on the mesh of the best, or where nothing fits of
 /// the smallest, with as many microbatches or fewer. Slices save memory and nothing else, so that they are not tried
 /// where all the memory of the world would hardly help.
@@ -128,32 +111,66 @@ pub(super) fn settle<'g>(request: &Request<'_>, searched: &mut Searched<'g>) {
     }
 }
 
-/// Where memory was short, labels that take less of it may come to more, since what the last of it saves is less than what
-/// labels know of time. As long as that is so, still less is tried.
-pub(super) fn tighten(request: &Request<'_>, searched: &mut Searched<'_>) {
-    for _ in 0..MOST_TIGHTENED {
+/// Where memory was short, layers of the best frame may do different things, and labels that take less memory may come to
+/// more, since what the last of it saves is less than what labels know of time. As long as that is so, still less is tried.
+pub(super) fn relieve<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+    for round in 0..MOST_TIGHTENED {
         let best = searched.best(request).filter(|(_, outcome)| outcome.labelled.is_bound);
         let Some((sketch, outcome)) = best else { return };
-        let (before, seconds) = (&outcome.labelled, outcome.timeline.step_seconds);
-        let exposure = exposed(outcome);
-        let realized = in_parallel(SHARES_OF_LIMIT.to_vec(), |share| {
-            let limit_bytes = (share * before.limit_bytes as f64) as u64;
-            let labelled = sketch.label(limit_bytes, exposure, Some(before), Effort::Little)?;
-            (!searched.knows(sketch, &labelled)).then(|| sketch.realize(labelled, request.runner()))
+        let seconds = outcome.timeline.step_seconds;
+        let splits = (round == 0).then_some(Relief::Split);
+        let jobs = splits.into_iter().chain(SHARES_OF_LIMIT.map(Relief::Tighten)).collect();
+        let candidates = in_parallel(jobs, |relief: Relief| match relief {
+            Relief::Split => split_layers(request, space, (sketch, outcome)),
+            Relief::Tighten(share) => Ok(tighten((sketch, outcome), share)),
         });
-        let sketch = Arc::clone(sketch);
-        for outcome in realized.into_iter().flatten() {
-            match outcome {
-                Ok(outcome) => searched.found.push((Arc::clone(&sketch), outcome)),
-                Err(reason) => _ = searched.first_error.get_or_insert(reason),
+        let (mut found, mut error) = (Vec::new(), None);
+        for candidate in candidates {
+            match candidate {
+                Ok(candidate) => found.extend(candidate),
+                Err(reason) => _ = error.get_or_insert(reason),
             }
         }
+        let is_known = |candidate: &Candidate<'g>| {
+            candidate.next.as_ref().is_some_and(|labelled| searched.knows(&candidate.sketch, labelled))
+        };
+        found.retain(|candidate| !is_known(candidate));
+        searched.first_error = searched.first_error.take().or(error);
+        refine(request, found, seconds, searched);
         let is_faster =
             |(_, outcome): &(Arc<Sketch<'_>>, Outcome)| outcome.timeline.step_seconds < seconds * (1.0 - LEAST_FASTER);
         if !searched.best(request).is_some_and(is_faster) {
             return;
         }
     }
+}
+
+/// What may help where memory is short.
+#[derive(Clone, Copy, Debug)]
+enum Relief {
+    Split,
+    /// Labels for such a share of the limit.
+    Tighten(f64),
+}
+
+/// What was found before whose layers may do different things.
+fn split_layers<'g>(
+    request: &Request<'_>,
+    space: &Space<'g>,
+    (sketch, outcome): (&Arc<Sketch<'g>>, &Outcome),
+) -> Result<Option<Candidate<'g>>, String> {
+    let limit_bytes = outcome.limit_bytes(request);
+    let sketch = space.split(&sketch.frame, RUNS)?;
+    let labelled = sketch.label(limit_bytes, exposed(outcome), None, Effort::Much);
+    Ok(labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled)))
+}
+
+/// What was found before with a share of the memory.
+fn tighten<'g>((sketch, outcome): (&Arc<Sketch<'g>>, &Outcome), share: f64) -> Option<Candidate<'g>> {
+    let before = &outcome.labelled;
+    let limit_bytes = (share * before.limit_bytes as f64) as u64;
+    let labelled = sketch.label(limit_bytes, exposed(outcome), Some(before), Effort::Little)?;
+    Some(Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled).once())
 }
 
 /// Parameters of the best may be stored as they are read, where nobody told how they are. What hides behind an update is
