@@ -121,6 +121,17 @@ def test_processes_end_where_one_fails_and_lives_on(tmp_path):
     assert all("process 1 failed: OutOfMemoryError: no memory is left" in log for log in logs)
 
 
+@pytest.mark.parametrize("plan", ["sharded", "staged"])
+def test_processes_end_in_peace_while_gloo_still_frees_a_tensor(plan, tmp_path):
+    started = processes.start(WORLD, "leaving.py", plan, folder=tmp_path)
+    try:
+        codes = [process.wait(timeout=100) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert not any(codes), (tmp_path / "0.log").read_text()[-2000:]
+
+
 def test_without_processes_nothing_runs():
     model = torch.nn.Linear(2, 2)
     with pytest.raises(mw.Error, match="there is no process group"):
