@@ -5,6 +5,8 @@
 starts four processes of Gloo on this machine and prints a table. Every row trains the same GPT-2 with the same batch, one
 after the other in one run. CPU time is that of all processes; bytes are the whole values that collectives of a process are
 about; memory is the most that tensors take at a time in a process, from the events of PyTorch's allocator, with parameters and state.
+The last columns are the same as shares of what the way by hand takes. Without a limit plans are made for speed, and may take
+more memory than it does; within its memory they may not.
 """
 
 from __future__ import annotations
@@ -147,7 +149,10 @@ WAYS = {
     "tensor parallel by hand": tensor_parallel,
     "Megatron planned": planned(mesh={"model": WORLD}, tactics=[mw.megatron("model")]),
     "automatic": planned(),
+    "automatic in FSDP2's memory": planned("FSDP2 by hand"),
 }
+# What every way is held beside.
+BY_HAND = {name: "tensor parallel by hand" if "Megatron" in name or "tensor" in name else "FSDP2 by hand" for name in WAYS}
 
 
 def measured(make: Callable[..., Any], model: Gpt, tokens: torch.Tensor, steps: int) -> dict[str, Any]:
@@ -215,10 +220,12 @@ def main() -> None:
         return worker(options, options.said)
     words = [word for name in ("layers", "width", "length", "batch", "steps") for word in (f"--{name}", str(getattr(options, name)))]
     rows = processes.run(WORLD, str(Path(__file__)), *words, seconds=1800)
-    print(f"{'':26}{'loss':>10}{'CPU s/step':>12}{'MB moved':>10}{'MB held':>9}{'MB peak':>9}")
+    print(f"{'':28}{'loss':>9}{'CPU s/step':>12}{'MB moved':>10}{'MB held':>9}{'MB peak':>9}{'CPU':>8}{'moved':>7}{'peak':>7}")
     for name, row in rows.items():
-        amounts = [row[key] / 1e6 for key in ("moved", "resident", "peak")]
-        print(f"{name:26}{row['losses'][-1]:>10.5f}{row['seconds']:>12.3f}" + "".join(f"{amount:>{9 + (not place)}.2f}" for place, amount in enumerate(amounts)))
+        amounts = "".join(f"{row[key] / 1e6:>{width}.2f}" for key, width in (("moved", 10), ("resident", 9), ("peak", 9)))
+        beside = rows[BY_HAND[name]]
+        shares = "".join(f"{row[key] / beside[key]:>{width}.2f}" for key, width in (("seconds", 8), ("moved", 7), ("peak", 7)))
+        print(f"{name:28}{row['losses'][-1]:>9.5f}{row['seconds']:>12.3f}{amounts}{shares}")
 
 
 if __name__ == "__main__":

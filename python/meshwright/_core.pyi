@@ -177,6 +177,9 @@ class Program:
         """The program as StableHLO text."""
     def evaluate(self, arguments: list[bytes]) -> list[bytes]:
         """Its results by the reference interpreter, from its arguments, both as bytes."""
+    def batch_dims(self) -> list[int]:
+        """For each argument, the dimension that samples lie along: the first, unless these then depend on each other and
+        along another they do not."""
     def torch_source(self) -> str:
         """The program as Python source for PyTorch, in one function, `run`."""
     def torch_bytes(self) -> int:

@@ -2,11 +2,15 @@
 
 mod small_steps;
 
+use std::sync::Arc;
+
 use meshwright::cluster::{Cluster, parse, parse_file};
+use meshwright::import::import;
 use meshwright::interpret::{Options, difference, evaluate, evaluate_pipeline, generate_arguments};
 use meshwright::lower::estimate;
+use meshwright::pipeline::Instruction;
 use meshwright::plan::{Plan, Recipe, Refusal, Request, Runs, StageCount, check as recipe_check, plan_stages};
-use meshwright::program::Program;
+use meshwright::program::{OpId, Program};
 use meshwright::shard::Mesh;
 
 use small_steps::{model, small_engine};
@@ -88,6 +92,38 @@ fn stages_that_lack_axes_compute_the_same() {
     check_lacking("moe-380m", &experts, "2x4xh100", 2);
     check_lacking("resnet-18", "batch=16 norm_group=2 image=32 channels=4 classes=8", "2x2xh100", 2);
     check_lacking("unet", "batch=4 image=16 channels=32", "8xh100", 4);
+}
+
+/// A gradient that one stage finishes, since it alone has what that is made of, and that another updates with.
+const FINISHED_ELSEWHERE: &str = include_str!("../../../tests/pipeline/a_gradient_that_another_stage_finishes.mlir");
+
+#[test]
+fn a_gradient_is_sent_in_the_form_in_which_it_is_given_back() {
+    let program = import(&Arc::from(FINISHED_ELSEWHERE)).program.expect("a program");
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let cluster = parse("4xh100").expect("a cluster");
+    let free = planned(&program, &cluster, u64::MAX >> 8, 2).expect("a plan");
+    // Where memory is short, parameters and their gradients are cut.
+    let cut = planned(&program, &cluster, free.peak_bytes * 4 / 5, 2).expect("a plan with a limit");
+    let of_second = |op: &&OpId| program.locations[program.ops[**op].location].scope.contains("layers.1");
+    let start = *program.body().ops.iter().find(of_second).expect("a second layer");
+    for (plan, lacking) in
+        [&free, &cut].into_iter().flat_map(|plan| [None, Some(0), Some(1)].map(|stage| (plan, stage)))
+    {
+        let mut recipe = plan.recipe.clone();
+        let staging = recipe.staging.as_mut().expect("stages");
+        staging.starts = vec![start];
+        staging.lacks = vec![Vec::new(); 2];
+        lacking.into_iter().for_each(|stage: usize| staging.lacks[stage].push(0));
+        let pipeline = recipe.pipeline(&program, &estimate).expect("stages").pipeline;
+        let found = evaluate_pipeline(&pipeline, &arguments, Options { wide: true }).expect("results");
+        let apart = difference(&whole, &found);
+        assert!(apart.relative < 1e-9, "{apart:?} on {:?}", staging_meshes(&recipe));
+        let gradient = pipeline.results.last().expect("the gradient")[0].buffer;
+        let is_sent = |instruction: &Instruction| matches!(instruction, Instruction::Send { buffer, microbatch: None, .. } if *buffer == gradient);
+        assert!(pipeline.stages[1].iter().any(is_sent), "on {:?}\n{pipeline}", staging_meshes(&recipe));
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Tactics: what presets cost where that is known, how they lay programs out, and what is said of it.
 
+use std::sync::Arc;
+
+use meshwright::import::import;
 use meshwright::lower::{CollectiveKind, Measures, estimate};
 use meshwright::models::Model;
 use meshwright::program::Program;
 use meshwright::shard::Mesh;
-use meshwright::tactics::{self, Partitioned, parse};
+use meshwright::tactics::{self, Partitioned, batch_dims, parse};
 
 /// All-gathers, all-reduces and reduce-scatters.
 type Counts = [usize; 3];
@@ -272,4 +275,43 @@ fn the_reference_is_complete() {
     for name in keys.into_iter().chain(presets) {
         assert!(page.contains(&format!("\n| `{name}` |")), "`{name}` has no row in docs/reference/tactics.md");
     }
+}
+
+/// A step that mixes what lies along the first dimension of a sequence, and has a target for every sample.
+const SEQUENCE_FIRST: &str = r#"
+func.func @main(%w: tensor<4x4xf32> loc("params.w"), %x: tensor<6x8x4xf32> loc("batch.x"), %y: tensor<8x4xf32> loc("batch.y")) -> (tensor<4x4xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<6x8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+  %m = stablehlo.broadcast_in_dim %s, dims = [1, 2] : (tensor<8x4xf32>) -> tensor<6x8x4xf32>
+  %c = stablehlo.multiply %x, %m : tensor<6x8x4xf32>
+  %p = stablehlo.dot_general %c, %w, contracting_dims = [2] x [0] : (tensor<6x8x4xf32>, tensor<4x4xf32>) -> tensor<6x8x4xf32>
+  %t = stablehlo.broadcast_in_dim %y, dims = [1, 2] : (tensor<8x4xf32>) -> tensor<6x8x4xf32>
+  %e = stablehlo.subtract %p, %t : tensor<6x8x4xf32>
+  %q = stablehlo.multiply %e, %e : tensor<6x8x4xf32>
+  %loss = stablehlo.reduce(%q init: %zero) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<6x8x4xf32>, tensor<f32>) -> tensor<f32>
+  %g = stablehlo.dot_general %c, %e, contracting_dims = [0, 1] x [0, 1] : (tensor<6x8x4xf32>, tensor<6x8x4xf32>) -> tensor<4x4xf32>
+  %u = stablehlo.subtract %w, %g : tensor<4x4xf32>
+  return %u, %loss : tensor<4x4xf32>, tensor<f32>
+}
+"#;
+
+#[test]
+fn samples_lie_along_the_dimension_that_they_share_nothing_along() {
+    let dims = |text: &str| batch_dims(&import(&Arc::from(text)).program.expect("a program"));
+    assert_eq!(dims(SEQUENCE_FIRST), [0, 1, 0]);
+    let mixed = |from: &str, to: &str| SEQUENCE_FIRST.replace(from, to);
+    // The sum is over the second dimension, and the first is that of samples.
+    let first = mixed(
+        "%x init: %zero) applies stablehlo.add across dimensions = [0]",
+        "%x init: %zero) applies stablehlo.add across dimensions = [1]",
+    )
+    .replace("tensor<6x8x4xf32>", "tensor<8x6x4xf32>")
+    .replace("dims = [1, 2]", "dims = [0, 2]");
+    assert_eq!(dims(&first), [0, 0, 0]);
+    // Where everything depends on everything, no dimension is better than the first.
+    let all = mixed(
+        "%m = stablehlo.broadcast_in_dim %s, dims = [1, 2] : (tensor<8x4xf32>)",
+        "%a = stablehlo.dot_general %y, %s, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>\n  %b = stablehlo.dot_general %s, %a, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>\n  %m = stablehlo.broadcast_in_dim %b, dims = [1, 2] : (tensor<8x4xf32>)",
+    );
+    assert_eq!(dims(&all), [0, 0, 0]);
 }

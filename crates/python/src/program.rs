@@ -12,7 +12,7 @@ use meshwright::profile::MemoryModel;
 use meshwright::program::Program as Parsed;
 use meshwright::shard::Mesh;
 use meshwright::simulate::{Engine, engine};
-use meshwright::tactics::{Action, Auto, Tactic, check_tiles, parse as parse_tactics};
+use meshwright::tactics::{Action, Auto, Tactic, batch_dims, check_tiles, parse as parse_tactics};
 use meshwright::torch::{piece_bytes, piece_source};
 use meshwright_cli::profile_report;
 use meshwright_report::diagnostics::Module;
@@ -135,6 +135,13 @@ impl Program {
         let program = Arc::clone(&self.program);
         let evaluated = interruptible(py, move || evaluated(&program, &arguments))?;
         evaluated.map_err(|message| refuse(&Problem::new(Code::Evaluation, message)))
+    }
+
+    /// For each argument, the dimension that samples lie along: the first, unless these then depend on each other and along
+    /// another they do not.
+    fn batch_dims(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        let program = Arc::clone(&self.program);
+        interruptible(py, move || batch_dims(&program))
     }
 
     /// The program as Python source for PyTorch, in one function, `run`.

@@ -20,7 +20,16 @@ from torch.utils import _pytree as pytree
 from meshwright import _core
 from meshwright.torch.attention import AttentionAsOp
 from meshwright.torch.functional import apart, functional
-from meshwright.torch.inputs import NO_TRAINED, check_leaf, check_model, check_optimizer, user_code
+from meshwright.torch.inputs import (
+    NO_TRAINED,
+    BatchDim,
+    Dims,
+    asked_dims,
+    check_leaf,
+    check_model,
+    check_optimizer,
+    user_code,
+)
 from meshwright.torch.record import Recorder
 from meshwright.torch.rules import RULES
 from meshwright.torch.scalars import TensorFactors
@@ -39,6 +48,8 @@ class Captured:
     unknown: dict[str, int]
     # What PyTorch's counter counts of the gradients of grouped convolutions besides what is computed.
     ungrouped_flops: int = 0
+    # Inputs whose samples do not lie along the first dimension: the program has the dimension of these moved there.
+    dims: Dims = dataclasses.field(default_factory=dict)
 
 
 def capture(
@@ -50,31 +61,41 @@ def capture(
     backward: bool = True,
     own_kernels: bool = False,
     runs: bool = False,
+    batch_dim: BatchDim = 0,
 ) -> Captured:
     """Runs a training step on tensors without memory and records what PyTorch would compute.
 
     Without an optimizer, gradients are results of the program. A model whose output is no loss is recorded without a
     backward pass where `backward` is false. Attention is one op, unless `own_kernels` asks for what PyTorch itself has
     kernels for on a CPU. For a step that `runs`, gradients are results besides the update, and the learning rates are
-    arguments.
+    arguments. `batch_dim` is as `parallelize` takes it.
     """
     check_model(model)
     if optimizer is not None:
         check_optimizer(optimizer)
     name = type(model).__name__
-    try:
-        recorder = _recorded(model, batch, loss_fn, optimizer, backward, own_kernels, runs)
-    except (DataDependentOutputException, DynamicOutputShapeException) as error:
-        raise _core.Error(_data_dependent(name, error)) from error
-    text = recorder.text(name)
-    program = _core.Program(text, name)
+    dims = asked_dims(batch_dim, *_flattened(batch)[:2])
+
+    def recorded() -> tuple[Recorder, str, _core.Program]:
+        try:
+            recorder = _recorded(model, batch, loss_fn, optimizer, backward, own_kernels, runs, dims)
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise _core.Error(_data_dependent(name, error)) from error
+        text = recorder.text(name)
+        return recorder, text, _core.Program(text, name)
+
+    recorder, text, program = recorded()
+    if batch_dim is None:
+        rows = zip(program.arguments, program.batch_dims())
+        dims = {path: dim for (path, _), dim in rows if dim and path.split(".")[0] == "batch"}
+        recorder, text, program = recorded() if dims else (recorder, text, program)
     told = {op: unknown.told(op) for op, unknown in recorder.unknown.items()}
     # The compiler knows the op alone, the recorder also where it stands.
     others = [message for message in program.warnings if not any(message.startswith(f"`{op}` is not known") for op in told)]
     for message in [*told.values(), *others]:
         warnings.warn(f"`{name}`: {message}", stacklevel=3)
     unknown = {op: unknown.count for op, unknown in recorder.unknown.items()}
-    return Captured(program, text, recorder.constants, unknown, recorder.ungrouped_flops)
+    return Captured(program, text, recorder.constants, unknown, recorder.ungrouped_flops, dims)
 
 
 def _recorded(
@@ -85,6 +106,7 @@ def _recorded(
     backward: bool,
     own_kernels: bool,
     runs: bool,
+    dims: Dims,
 ) -> Recorder:
     """Models may have a form for when they are compiled, which needs no numbers. What PyTorch itself runs is the other one,
     as long as that needs none either."""
@@ -93,7 +115,7 @@ def _recorded(
         recorder = Recorder(dict(RULES))
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         with _static_experts(model), functional(), fake, recorder:
-            Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs, compiling).record(backward)
+            Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs, compiling, dims).record(backward)
         return recorder
 
     if own_kernels:
@@ -116,6 +138,7 @@ class Step:
         own_kernels: bool = False,
         runs: bool = False,
         compiling: bool = True,
+        dims: Dims | None = None,
     ) -> None:
         self.runs, self.compiling = runs, compiling
         self.model, self.loss_fn, self.optimizer, self.recorder, self.fake = model, loss_fn, optimizer, recorder, fake
@@ -129,7 +152,12 @@ class Step:
         given = list(zip(paths, leaves))
         for path, leaf in given:
             check_leaf(path, leaf)
-        self.leaves = [self._argument(path, leaf) if torch.is_tensor(leaf) else leaf for path, leaf in given]
+        dims = dims or {}
+        self.leaves = [self._input(path, leaf, dims.get(path, 0)) if torch.is_tensor(leaf) else leaf for path, leaf in given]
+
+    def _input(self, path: str, leaf: torch.Tensor, dim: int) -> torch.Tensor:
+        """An input as the model takes it, of an argument whose first dimension is that of its samples."""
+        return self._argument(path, leaf.movedim(dim, 0)).movedim(0, dim) if dim else self._argument(path, leaf)
 
     def _argument(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         made = self._unfilled(tensor)

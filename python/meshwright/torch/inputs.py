@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -15,6 +15,10 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from meshwright import _core
 
 Path_ = Union[str, "os.PathLike[str]"]
+# The dimension that samples lie along: of all inputs, by name, or to be found out.
+BatchDim = Union[int, Mapping[str, int], None]
+# The same for those inputs of which it is not the first, by path.
+Dims = dict[str, int]
 NO_TRAINED = "no parameter has a part in the loss\n\nhint: parameters need `requires_grad`, and the loss must be computed from them"
 
 
@@ -44,6 +48,27 @@ def check_leaf(path: str, leaf: Any) -> None:
         raise _core.Error(
             f"`{path}` has the layout `{leaf.layout}`\n\nhint: programs have dense tensors; give `{path}.to_dense()`"
         )
+
+
+def asked_dims(asked: BatchDim, paths: Sequence[str], leaves: Sequence[Any]) -> Dims:
+    """The dimensions that a user says samples lie along. What has fewer dimensions has samples along its first."""
+    ranks = {path: leaf.ndim for path, leaf in zip(paths, leaves) if torch.is_tensor(leaf)}
+    if asked is None:
+        return {}
+    if not isinstance(asked, Mapping):
+        found = {path: asked for path, rank in ranks.items() if rank > asked}
+    else:
+        found = {f"batch.{name}": dim for name, dim in asked.items()}
+    for path, dim in found.items():
+        if path not in ranks:
+            raise _core.Error(f"batch_dim: the batch has no tensor `{path.removeprefix('batch.')}`\n\nhint: it has {_listed(ranks)}")
+        if not 0 <= dim < ranks[path]:
+            raise _core.Error(f"batch_dim: `{path}` has no dimension {dim}\n\nhint: it has {ranks[path]}, counted from 0 on")
+    return {path: dim for path, dim in found.items() if dim}
+
+
+def _listed(ranks: Mapping[str, int]) -> str:
+    return ", ".join(f"`{path.removeprefix('batch.')}`" for path in ranks)
 
 
 @contextlib.contextmanager

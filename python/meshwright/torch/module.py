@@ -11,7 +11,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from meshwright import _core
-from meshwright.torch.capture import _flattened
+from meshwright.torch.capture import Captured, _flattened
 from meshwright.torch.place import cut_of, local, part_of, to_dtensor
 from meshwright.torch.step import WholeStep
 
@@ -45,16 +45,15 @@ class ParallelModel(torch.nn.Module):
     """
 
     def __init__(
-        self, step: WholeStep, leaves: Sequence[Leaf], constants: Mapping[str, torch.Tensor], plan: Any, seed: int,
-        training: bool,
-    ) -> None:  # fmt: skip
+        self, step: WholeStep, leaves: Sequence[Leaf], captured: Captured, plan: Any, seed: int, training: bool
+    ) -> None:
         super().__init__()
         # Neither modules nor parameters, which assignment would look for. Autograd comes to the backward pass through
         # something that needs a gradient.
         anchor = torch.zeros((), requires_grad=True)
-        self.__dict__.update(_step=step, _leaves=leaves, _constants=dict(constants), _kept=None, _anchor=anchor, plan=plan)
+        self.__dict__.update(_step=step, _leaves=leaves, _captured=captured, _kept=None, _anchor=anchor, plan=plan)
         # What is drawn follows from the seed of the first process and from how many steps there were.
-        self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training)
+        self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training, _specs={})
         self.train(training)
 
     @property
@@ -101,16 +100,19 @@ class ParallelModel(torch.nn.Module):
 
     def parts(self) -> dict[str, torch.Tensor]:
         """What this process holds of parameters and buffers, by name."""
-        held = {f"params.{path}": local(parameter.detach()) for path, parameter in self.named_parameters()}
+        # A part is let go of by autograd at once, which a DTensor would do by many calls.
+        held = {f"params.{path}": local(parameter).detach() for path, parameter in self.named_parameters()}
         return held | {f"buffers.{path}": local(buffer) for path, buffer in self.named_buffers()}
 
     def _inputs(self, leaves: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The parts of this process of a batch, and of what the model holds besides."""
-        step, made = self._step, {}
-        for name, tensor in [*leaves.items(), *self._constants.items()]:
+        step, made, captured = self._step, {}, self._captured
+        for name, tensor in [*leaves.items(), *captured.constants.items()]:
             if name in step.arguments:
-                part = local(tensor) if isinstance(tensor, DTensor) else step.part(name, tensor)
-                made[name] = part.detach().to(step.device)
+                is_part, dim = isinstance(tensor, DTensor), captured.dims.get(name, 0)
+                given = local(tensor) if is_part else tensor
+                given = given.movedim(dim, 0) if dim else given
+                made[name] = (given if is_part else step.part(name, given)).detach().to(step.device)
         return made
 
     def _forward(self, leaves: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
@@ -136,9 +138,15 @@ class ParallelModel(torch.nn.Module):
                 gradient = _own(gradients.pop(name), factor if is_scaled else None, seen)
                 parameter = parameters[name.removeprefix("grads.")]
                 if parameter.grad is None:
-                    parameter.grad = to_dtensor(gradient, step.mesh, step.results[name].cut, parameter.shape)
+                    parameter.grad = self._as_dtensor(name, gradient, parameter.shape)
                 else:
                     local(parameter.grad).add_(gradient)
+
+    def _as_dtensor(self, name: str, part: torch.Tensor, shape: torch.Size) -> DTensor:
+        """The result that parts make up. How it lies is the same in every step, and takes long to tell."""
+        if name not in self._specs:
+            self._specs[name] = to_dtensor(part, self._step.mesh, self._step.results[name].cut, shape)._spec
+        return DTensor(part, self._specs[name], requires_grad=False)
 
     @torch.no_grad()
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:

@@ -34,6 +34,8 @@ class ParallelOptimizer(torch.optim.Optimizer):
         super().__init__(groups, dict(like.defaults))
         self.model, self.kind = model, type(like).__name__
         self.fixed = [_fixed(group) for group in self.param_groups]
+        results = model._step.results.items()
+        self.wanted = {name: placements(model._step.mesh, stored.cut) for name, stored in results if name.startswith("grads.")}
         self.rates = [torch.empty((), dtype=rate_dtype(group["params"]), device=model._step.device) for group in groups]
         self._fill(like, {path: parameter for parameter, path in paths.items()}, parameters)
 
@@ -77,16 +79,13 @@ class ParallelOptimizer(torch.optim.Optimizer):
     def _gradients(self) -> dict[str, torch.Tensor] | None:
         """The parts of this process, where they were left or as users changed them."""
         self._check()
-        step, parameters = self.model._step, dict(self.model.named_parameters())
+        parameters = dict(self.model.named_parameters())
         found, missing = {}, []
-        for name, stored in step.results.items():
-            if not name.startswith("grads."):
-                continue
+        for name, wanted in self.wanted.items():
             gradient = parameters[name.removeprefix("grads.")].grad
             if gradient is None:
                 missing.append(name.removeprefix("grads."))
                 continue
-            wanted = placements(step.mesh, stored.cut)
             if isinstance(gradient, DTensor) and gradient.placements != wanted:
                 gradient = gradient.redistribute(placements=wanted)
             found[name] = local(gradient)

@@ -14,11 +14,11 @@ from meshwright import _core
 from meshwright.tactics import Tactic
 from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
-from meshwright.torch.inputs import Path_, read_cluster, read_text
+from meshwright.torch.inputs import BatchDim, Dims, Path_, read_cluster, read_text
 from meshwright.torch.module import Leaf, ParallelModel, hold
 from meshwright.torch.optimizer import ParallelOptimizer
 from meshwright.torch.place import Cut, device_mesh
-from meshwright.torch.plan import make_plan
+from meshwright.torch.plan import make_plan, wanted_dim
 from meshwright.torch.processes import Control
 from meshwright.torch.stages import StagedStep
 from meshwright.torch.step import Stored, WholeStep
@@ -40,6 +40,7 @@ def parallelize(
     stages: int | str | None = None,
     plan: _core.Plan | _core.Pipeline | Path_ | None = None,
     compile: bool = False,
+    batch_dim: BatchDim = None,
 ) -> tuple[ParallelModel, ParallelOptimizer]:
     """A model and its optimizer for one device as those for all processes of `torchrun`.
 
@@ -63,13 +64,15 @@ def parallelize(
         fastest; one if not given.
       plan: a plan that was made before, or its file; then nothing is searched.
       compile: whether `torch.compile` compiles what processes run.
+      batch_dim: the dimension of inputs that samples lie along, as `1`, or by name where they differ, as `{"src": 1}`;
+        found out if not given.
     """
     control = Control()
     device = _device(model)
     described = _cluster(cluster, device)
     control.together(lambda: _check_world(described))
     control.alike(_outline(model, optimizer, batch), "steps")
-    captured = _captured(control, model, optimizer, batch, loss_fn)
+    captured = _captured(control, model, optimizer, batch, loss_fn, tactics, batch_dim)
     wishes = {"memory": memory, "mesh": mesh, "tactics": tactics, "microbatches": microbatches, "stages": stages}
     found = _agreed_plan(control, captured, described, device, plan, wishes)
     step = control.together(lambda: _step(control, captured, found, device))
@@ -79,7 +82,7 @@ def parallelize(
         step.compile()
     paths, leaves, _ = _flattened(batch)
     seed = control.from_first(torch.initial_seed)
-    made = ParallelModel(step, tuple(map(Leaf.of, paths, leaves)), captured.constants, found, seed, model.training)
+    made = ParallelModel(step, tuple(map(Leaf.of, paths, leaves)), captured, found, seed, model.training)
     with torch.no_grad():
         hold(made, model, initial_tensors(model, step))
     names = {parameter: path for path, parameter in model.named_parameters()}
@@ -139,19 +142,22 @@ def _outline(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: An
 
 
 def _captured(
-    control: Control, model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Any, loss_fn: Any
-) -> Captured:
+    control: Control, model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Any, loss_fn: Any, tactics: Any,
+    batch_dim: BatchDim,
+) -> Captured:  # fmt: skip
     """The first process captures, and all others read what it recorded."""
     found: list[Captured] = []
 
-    def made() -> tuple[str, dict[str, torch.Tensor], dict[str, int]]:
-        found.append(capture(model, batch, loss_fn, optimizer, runs=True))
-        return found[0].text, found[0].constants, found[0].unknown
+    def made() -> tuple[str, dict[str, torch.Tensor], dict[str, int], Dims]:
+        dim = wanted_dim(batch_dim, tactics)
+        found.append(capture(model, batch, loss_fn, optimizer, runs=True, batch_dim=dim))
+        return found[0].text, found[0].constants, found[0].unknown, found[0].dims
 
-    text, constants, unknown = control.from_first(made)
+    text, constants, unknown, dims = control.from_first(made)
     if found:
         return control.together(lambda: found[0])
-    return control.together(lambda: Captured(_core.Program(text, type(model).__name__), text, constants, unknown))
+    name = type(model).__name__
+    return control.together(lambda: Captured(_core.Program(text, name), text, constants, unknown, dims=dims))
 
 
 def _agreed_plan(

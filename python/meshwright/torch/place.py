@@ -11,6 +11,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement, _StridedShard
 
+from meshwright.torch.leave import noted
+
 # Of every dimension the axes that cut it, the most significant first.
 Cut = Sequence[Sequence[str]]
 
@@ -19,7 +21,7 @@ def device_mesh(device: torch.device, axes: Sequence[tuple[str, int]], first: in
     """Processes from one on, along axes of some names and sizes."""
     sizes = [size for _, size in axes]
     ranks = torch.arange(math.prod(sizes)).reshape(sizes) + first
-    return DeviceMesh(device.type, ranks, mesh_dim_names=tuple(name for name, _ in axes))
+    return noted(DeviceMesh(device.type, ranks, mesh_dim_names=tuple(name for name, _ in axes)))
 
 
 def placements(mesh: DeviceMesh, cut: Cut) -> tuple[Placement, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from meshwright.torch.allocate import no_new_arenas
 from meshwright.torch.capture import capture
 from meshwright.torch.inputs import (
     NO_TRAINED,
+    BatchDim,
     Path_,
     check_model,
     check_optimizer,
@@ -101,6 +103,7 @@ def plan(
     tactics: Path_ | Iterable[Tactic] | None = None,
     microbatches: int | None = None,
     engine: str = "pytorch",
+    batch_dim: BatchDim = None,
 ) -> _core.Plan | _core.Pipeline:
     """Plans a training step for a cluster, which need not be here. Model and batch may lie on the device `meta`.
 
@@ -112,10 +115,13 @@ def plan(
       tactics: what is decided already, as a list of tactics or a tactics file; the rest is planned.
       microbatches: in how many microbatches a step runs; searched if not given.
       engine: what runs it, as `meshwright plan --engine` takes it.
+      batch_dim: the dimension of inputs that samples lie along, as `1`, or by name where they differ, as `{"src": 1}`;
+        found out if not given.
     """
     described = read_cluster(cluster)
     check_optimizer(optimizer)
-    program = capture(model, batch, loss_fn, optimizer).program
+    dim = wanted_dim(batch_dim, tactics)
+    program = capture(model, batch, loss_fn, optimizer, batch_dim=dim).program
     return make_plan(program, described, memory=memory, mesh=mesh, tactics=tactics, microbatches=microbatches, engine=engine)
 
 
@@ -139,6 +145,12 @@ def make_plan(
         if has_stages:
             return program.pipeline(cluster, **asked)
         return program.plan(cluster, stages=None if stages is None else str(stages), **asked)
+
+
+def wanted_dim(batch_dim: BatchDim, tactics: Path_ | Iterable[Tactic] | None) -> BatchDim:
+    """Whoever tiles by himself counts the dimensions of inputs as they are, and none of them is moved unless he says so."""
+    is_tiled = re.search(r"^\s*tile\s*=", _tactics(tactics) or "", re.MULTILINE) is not None
+    return 0 if batch_dim is None and is_tiled else batch_dim
 
 
 def _tactics(tactics: Path_ | Iterable[Tactic] | None) -> str | None:

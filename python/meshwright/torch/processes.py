@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,6 +19,10 @@ NO_GROUP = (
     "there is no process group\n\n"
     "hint: start with `torchrun`, and call `torch.distributed.init_process_group()` before `parallelize`"
 )
+GONE = (
+    "the process group is gone\n\n"
+    "hint: call `torch.distributed.destroy_process_group()` after the last step"
+)
 
 
 class Control:
@@ -27,9 +32,18 @@ class Control:
         if not dist.is_available() or not dist.is_initialized():
             raise _core.Error(NO_GROUP)
         is_gloo = dist.get_backend() == "gloo"
-        self.group = dist.group.WORLD if is_gloo else dist.new_group(backend="gloo")
+        # Whoever destroys the group waits for its threads, but only where nobody else holds it: a thread of Gloo that frees
+        # a tensor while Python ends would end the process with an error.
+        self._group = weakref.ref(dist.group.WORLD if is_gloo else dist.new_group(backend="gloo"))
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.running = watch().running
+
+    @property
+    def group(self) -> Any:
+        group = self._group()
+        if group is None:
+            raise _core.Error(GONE)
+        return group
 
     def together(self, work: Callable[[], T]) -> T:
         """Does something in every process. What is wrong in one is raised in all of them."""

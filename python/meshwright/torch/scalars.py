@@ -10,10 +10,14 @@ from torch.overrides import TorchFunctionMode
 
 class TensorFactors(TorchFunctionMode):
     """While it is active, updates take tensors for numbers that they multiply by. PyTorch would ask for the number in
-    them, which is not there; optimizers that count their steps make such numbers."""
+    them, which is not there; optimizers that count their steps make such numbers. They are as exact as numbers are."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if func is torch.Tensor.__rpow__ and args[0].ndim == 0 and args[0].is_floating_point():
+            # What optimizers count in are tensors of f32 here, and numbers of Python elsewhere: one less a power of nearly one
+            # would lose half of its digits.
+            args = (args[0].double(), *args[1:])
         name = "value" if func in _COMBINED else "alpha"
         if (func in _COMBINED or func in _ADDED) and torch.is_tensor(kwargs.get(name)):
             factor = kwargs.pop(name)

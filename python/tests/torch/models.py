@@ -165,10 +165,27 @@ def lstm(batch: int = 2) -> Case:
     return Case(Recurrent(), torch.randn(batch, 6, 8), _square)
 
 
+class Second(torch.nn.Module):
+    """Samples along the second dimension, as PyTorch's own layers have them unless told otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attends = torch.nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0)
+        self.inner, self.head = torch.nn.LSTM(16, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, sequence: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        last = self.inner(self.attends(sequence))[0][-1]
+        return torch.nn.functional.cross_entropy(self.head(last), labels)
+
+
+def second(batch: int = 2) -> Case:
+    return Case(Second(), {"sequence": torch.randn(6, batch, 16), "labels": torch.arange(batch) % 4})
+
+
 def convnext(batch: int = 2) -> Case:
     block = torchvision.models.convnext.CNBlockConfig
     model = torchvision.models.ConvNeXt([block(8, 16, 1), block(16, None, 1)], num_classes=5)
     return Case(model, torch.randn(batch, 3, 32, 32), _square)
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet, encoder, lstm, convnext)}
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet, encoder, lstm, second, convnext)}

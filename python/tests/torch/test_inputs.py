@@ -81,3 +81,34 @@ def test_optimizers_are_refused(make, told):
     model = network()
     with pytest.raises(mw.Error, match=told):
         mw.torch.plan(model, make(model), BATCH, mean, cluster="4xh100")
+
+
+
+@pytest.mark.parametrize("asked, words", [
+    ({"other": 1}, "the batch has no tensor `other`"),
+    ({"input": 3}, "`batch.input` has no dimension 3"),
+    (-1, "`batch.input` has no dimension -1"),
+])  # fmt: skip
+def test_dimensions_of_samples_that_are_not_there_are_refused(asked, words):
+    model = torch.nn.Linear(4, 4)
+    with pytest.raises(mw.Error, match=f"batch_dim: {words}"):
+        mw.torch.capture(model, {"input": torch.randn(3, 2, 4)}, mean, batch_dim=asked)
+
+
+def test_samples_are_found_and_moved_to_the_front():
+    class Mean(torch.nn.Linear):
+        """Sequences, whose samples lie along the second dimension, less what they have in common."""
+
+        def forward(self, input):
+            return super().forward(input - input.mean(0))
+
+    model, batch = Mean(4, 4), {"input": torch.randn(6, 8, 4)}
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def moved(**options):
+        captured = mw.torch.capture(model, batch, mean, optimizer, **options)
+        return captured.dims, dict(captured.program.arguments)["batch.input"]
+
+    assert moved(batch_dim=None) == ({"batch.input": 1}, "tensor<8x6x4xf32>")
+    assert moved(batch_dim=1) == moved(batch_dim={"input": 1}) == moved(batch_dim=None)
+    assert moved() == ({}, "tensor<6x8x4xf32>")

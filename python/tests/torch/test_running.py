@@ -19,7 +19,7 @@ import meshwright as mw
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "convnext:stages4"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 
@@ -119,6 +119,17 @@ def test_processes_end_where_one_fails_and_lives_on(tmp_path):
     assert codes == [1] * (WORLD - 1)
     # The first of them is ended, by which others may come back and raise the same.
     assert all("process 1 failed: OutOfMemoryError: no memory is left" in log for log in logs)
+
+
+@pytest.mark.parametrize("plan", ["sharded", "staged"])
+def test_processes_end_in_peace_while_gloo_still_frees_a_tensor(plan, tmp_path):
+    started = processes.start(WORLD, "leaving.py", plan, folder=tmp_path)
+    try:
+        codes = [process.wait(timeout=100) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert not any(codes), (tmp_path / "0.log").read_text()[-2000:]
 
 
 def test_without_processes_nothing_runs():

@@ -51,12 +51,12 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet50")
 # What depends on all of a batch at once, as the loads of experts and the norms of batches do, has no microbatches.
-WHOLE = {"mixtral", "resnet50"}
+WHOLE = {"mixtral", "resnet50", "unet"}
 # Models by name and plans, which is all that is compared.
 ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if plan != "micro" or model not in WHOLE]
-ALL.append("deep:remat")
-# What puts sequences before batches, or channels last, on its way.
-ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "convnext") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
+ALL += ["deep:remat", "unet:stages3"]
+# What puts sequences before batches, or channels last, on its way, and what has samples along the second dimension.
+ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02
 
@@ -65,7 +65,7 @@ def limited(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
     """Options with a limit of memory in place of the share of what a plan without one takes. The first process plans."""
     share, told = options.pop("share"), [None]
     if dist.get_rank() == 0:
-        program = capture(model, batch, loss_fn, make(model.parameters()), runs=True).program
+        program = capture(model, batch, loss_fn, make(model.parameters()), runs=True, batch_dim=None).program
         asked = {"memory": None, "stages": None, "tactics": None, "mesh": None, "microbatches": None, **options}
         told = [int(make_plan(program, "4xcpu", engine="pytorch-cpu", **asked).peak_bytes * share)]
         try:
@@ -82,7 +82,7 @@ def sliced(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, op
     count = options.pop("slices")
     if dist.get_rank() != 0:
         return {}
-    captured = capture(model, batch, loss_fn, make(model.parameters()), runs=True)
+    captured = capture(model, batch, loss_fn, make(model.parameters()), runs=True, batch_dim=None)
     asked = {"memory": None, "stages": None, **options}
     plan = make_plan(captured.program, "4xcpu", engine="pytorch-cpu", **asked)
     data, splits = json.loads(plan.json), []

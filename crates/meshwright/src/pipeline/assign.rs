@@ -295,11 +295,21 @@ impl Assigner<'_> {
         let latest_of = |chunks: &&Chunks| chunks.iter().copied().filter(|&chunk| chunk <= limit).max();
         let anchored = anchors.iter().filter_map(latest_of).max();
         // A gradient that is summed up for a bias reads nothing of the forward pass.
-        let led = || match self.lead(op) {
-            Lead::One(argument) => latest_of(&&self.available[program.body().arguments[argument].index()]),
-            Lead::Nowhere | Lead::Many => None,
+        let led = || {
+            let argument = self.updated_with(op).or_else(|| match self.lead(op) {
+                Lead::One(argument) => Some(argument),
+                Lead::Nowhere | Lead::Many => None,
+            })?;
+            latest_of(&&self.available[program.body().arguments[argument].index()])
         };
         Chunks::from_slice(&[anchored.or_else(led).unwrap_or(limit)])
+    }
+
+    /// The parameter whose gradient an op makes, also where others need that too, as those before a norm need the
+    /// gradient of its bias.
+    fn updated_with(&self, op: OpId) -> Option<usize> {
+        let results = &self.program.ops[op].results;
+        self.anatomy.gradients.iter().position(|gradient| gradient.is_some_and(|value| results.contains(&value)))
     }
 
     /// The chunks of an op that adds up gradients of a parameter that several chunks use, or of one after it.

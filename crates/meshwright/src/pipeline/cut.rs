@@ -1,6 +1,5 @@
 //! From a program and tactics to a pipeline.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::assign::{Assignment, Cut, assign};
@@ -305,7 +304,7 @@ fn pieces(
     let mut views: Vec<View<'_, '_, '_>> =
         grounds.layouts.iter().zip(&mut *ways).map(|(layout, ways)| View::new(layout, ways)).collect();
     let places = Placing { layout, assignment, axis, splits_weights }.places(&views[0])?;
-    let mut drafts = Drafts { layout, grounds, axis, places: &places, pieces: BTreeMap::new() };
+    let mut drafts = Drafts::new(grounds, axis, &places);
     drafts.fill(&mut views)?;
     let results = drafts.results(&mut views)?;
     let drafts = drafts.pieces;

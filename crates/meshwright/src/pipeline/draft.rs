@@ -73,9 +73,22 @@ pub(super) struct Drafts<'a, 'p> {
     pub(super) axis: Option<usize>,
     pub(super) places: &'a Places,
     pub(super) pieces: BTreeMap<Key, Draft>,
+    /// How the results of the step are stored, by the number of the layout.
+    stored: Vec<Vec<Sharding>>,
+    /// The number of every value that is a result and no next value of an argument.
+    shown: FxHashMap<ValueId, usize>,
 }
 
 impl<'a, 'p> Drafts<'a, 'p> {
+    pub(super) fn new(grounds: &'a Grounds<'p>, axis: Option<usize>, places: &'a Places) -> Drafts<'a, 'p> {
+        let layout = &grounds.layouts[0];
+        let results = layout.program.body().results.iter().enumerate();
+        let is_state = |index: usize| layout.anatomy.next.contains(&Some(index));
+        let shown = results.filter(|&(index, _)| !is_state(index)).map(|(index, &value)| (value, index)).collect();
+        let stored = grounds.layouts.iter().map(all_stored_results).collect();
+        Drafts { layout, grounds, axis, places, pieces: BTreeMap::new(), stored, shown }
+    }
+
     /// Finds what all pieces read, with a view of every layout. The error says what cannot be had so.
     pub(super) fn fill(&mut self, views: &mut [View<'_, '_, '_>]) -> Result<(), (String, Option<String>)> {
         let program = self.layout.program;
@@ -158,7 +171,7 @@ impl<'a, 'p> Drafts<'a, 'p> {
                 let finished = self.accumulate(view, from, value)?;
                 let home = Key::new(from.chunk, PieceKind::Update);
                 if home != key {
-                    self.hand_over(home, key, value, &finished);
+                    self.hand_over(home, key, value, &self.stored_or(value, finished));
                 }
             }
             (false, true) => {
@@ -166,9 +179,20 @@ impl<'a, 'p> Drafts<'a, 'p> {
                 let form = if view.is_kept(value, &left, wanted) { wanted } else { &left };
                 self.hand_over(from, key, value, form);
             }
-            (false, false) => self.hand_over(from, key, value, &view.left(value, None)),
+            (false, false) => {
+                let left = view.left(value, None);
+                self.hand_over(from, key, value, &self.stored_or(value, left));
+            }
         }
         Ok(())
+    }
+
+    /// How an update gives a value to another. What is a result of the step as well goes as that is stored, so that
+    /// whoever receives a gradient has what the step gives back: finished, and in a form that all stages can have.
+    fn stored_or(&self, value: ValueId, left: Sharding) -> Sharding {
+        let Some(&index) = self.shown.get(&value) else { return left };
+        let stored = self.stored[0][index].clone();
+        self.grounds.layouts.iter().fold(stored, |form, layout| form.within(&layout.mesh))
     }
 
     fn read_argument(&mut self, view: &mut View<'_, '_, '_>, key: Key, value: ValueId, wanted: &Sharding) {
@@ -254,7 +278,7 @@ impl<'a, 'p> Drafts<'a, 'p> {
 
     /// Has pieces give back the results of the step.
     pub(super) fn results(&mut self, views: &mut [View<'_, '_, '_>]) -> Result<Vec<Made>, (String, Option<String>)> {
-        let stored: Vec<Vec<Sharding>> = self.grounds.layouts.iter().map(all_stored_results).collect();
+        let stored = self.stored.clone();
         let values = self.layout.program.body().results.iter().enumerate();
         values.map(|(index, &value)| self.result(views, value, &|number| stored[number][index].clone())).collect()
     }
@@ -305,9 +329,16 @@ impl<'a, 'p> Drafts<'a, 'p> {
         Ok(self.made(vec![Key::new(from.chunk, PieceKind::Update)], value, stored))
     }
 
+    /// The form in which an update gives a result to another already: it need not make a second one.
+    fn handed_over(&self, key: Key, value: ValueId) -> Option<Sharding> {
+        let is_given = |(given, _): &&(ValueId, Sharding)| *given == value;
+        let draft = self.pieces.get(&key).filter(|_| !key.is_inside() && self.shown.contains_key(&value))?;
+        draft.gives.list.iter().find(is_given).map(|(_, sharding)| sharding.clone())
+    }
+
     fn made(&mut self, pieces: Vec<Key>, value: ValueId, stored: &dyn Fn(usize) -> Sharding) -> Made {
         let with_form = |key: Key| {
-            let sharding = stored(self.grounds.number(key.chunk));
+            let sharding = self.handed_over(key, value).unwrap_or_else(|| stored(self.grounds.number(key.chunk)));
             self.pieces.entry(key).or_default().gives.add(value, &sharding);
             (key, sharding)
         };

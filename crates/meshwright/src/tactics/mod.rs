@@ -1,5 +1,6 @@
 //! Tactics: how a user, or a preset, lays a program out step by step.
 
+mod batch;
 mod file;
 mod partition;
 mod pattern;
@@ -8,6 +9,7 @@ mod remat;
 mod structure;
 mod tiles;
 
+pub use batch::batch_dims;
 pub use file::{FileError, parse, parse_with_spans};
 pub use partition::{Feedback, LaidOut, Partitioned, lay_out, only_local, partition, rewrite};
 pub(crate) use partition::{lay_out_last, measure_all};

@@ -75,7 +75,7 @@ impl Side {
         }
         let text = if straight.is_sorted() {
             self.text.clone()
-        } else if straight.len() == 2 {
+        } else if self.batch.is_empty() && rows.len() == 1 && columns.len() == 1 {
             return format!("{}.mT", self.text);
         } else {
             format!("{}.permute({})", self.text, tuple(&straight))
