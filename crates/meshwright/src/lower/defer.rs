@@ -183,7 +183,7 @@ fn weigh(layout: &Layout<'_>, ways: &mut Ways<'_>, open: &Opened, op: OpId, resu
 
 /// Whether somebody waits for a value.
 fn haste(layout: &Layout<'_>, value: ValueId) -> Haste {
-    if layout.anatomy.is_gradient(value) { Haste::Combined } else { Haste::Awaited }
+    if layout.anatomy.is_final_gradient(value) { Haste::Combined } else { Haste::Awaited }
 }
 
 /// What it takes more to bring an op its other operands where it gives up being cut by what it carries. A product gives

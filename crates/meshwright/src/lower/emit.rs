@@ -10,7 +10,7 @@ use super::reshard::{Haste, Move, Step, Ways};
 use super::{Reason, Reshard};
 use crate::program::{
     Argument, ArgumentClass, Binary, BroadcastInDim, DType, Dims, Direction, Id, Literal, LocationId, Op, OpId, Order,
-    Program, RegionId, Type, ValueId, Values, is_heavy,
+    Program, RegionId, Type, ValueId, Values,
 };
 use crate::shard::{Layout, Mesh, Piece, Pieces, Reduction, Sharding};
 
@@ -296,9 +296,8 @@ impl<'l, 'p, 'w> Emitter<'l, 'p, 'w> {
         let in_loop = || self.scopes[self.homes[old.index()] as usize..].iter().any(|scope| scope.counter.is_some());
         let is_combined = match reason {
             Reason::Stored { .. } => true,
-            Reason::Made { .. } => anatomy.is_gradient(old),
-            Reason::Read { by } if is_heavy(&self.old.ops[by].op) => false,
-            Reason::Read { .. } => anatomy.is_gradient(old) || eager.is_empty() && is_weight() && in_loop(),
+            Reason::Made { .. } => anatomy.is_final_gradient(old),
+            Reason::Read { .. } => anatomy.is_final_gradient(old) || eager.is_empty() && is_weight() && in_loop(),
         };
         if is_combined { Haste::Combined } else { Haste::Awaited }
     }

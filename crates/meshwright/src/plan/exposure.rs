@@ -120,8 +120,8 @@ const HALVINGS: usize = 40;
 /// Nothing is taken to be hidden altogether.
 const LEAST: f64 = 0.05;
 
-/// Weights are known long before they are read, and gradients long before updates; all else is waited for, and what is
-/// brought before or after a loop.
+/// Weights are known long before they are read, and gradients long before updates; all else is waited for, and what
+/// nothing runs beside.
 fn is_awaited(flow: &Flow, kind: Kind) -> bool {
-    flow.is_outside || kind == Kind::Activation
+    flow.is_alone || kind == Kind::Activation
 }

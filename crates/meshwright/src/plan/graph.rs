@@ -39,12 +39,15 @@ pub(super) struct Flow {
     pub(super) narrow: Option<DType>,
     /// It is brought there in the forward pass.
     pub(super) is_forward: bool,
-    /// It is brought there before or after a loop over microbatches, where nothing runs beside it.
-    pub(super) is_outside: bool,
+    /// Nothing runs beside it: it is brought there before or after a loop over microbatches, or the engine waits for all
+    /// that it moves.
+    pub(super) is_alone: bool,
     /// It is brought there before such a loop, and kept until its end, or when the step before ends, and kept.
     pub(super) is_early: bool,
     /// The latter: it is stored as it is read.
     pub(super) is_stored: bool,
+    /// It is a gradient that no product waits for.
+    pub(super) is_final: bool,
     /// It is read in the forward pass too, where parts of sums are added up.
     pub(super) is_finished: bool,
 }
@@ -53,9 +56,9 @@ impl Flow {
     /// Whether somebody waits for it on its way.
     pub(super) fn haste(&self, kind: Kind) -> Haste {
         match kind {
-            Kind::Gradient => Haste::Combined,
+            Kind::Gradient if self.is_final => Haste::Combined,
             Kind::Weight if self.is_early => Haste::Combined,
-            Kind::Activation | Kind::Weight => Haste::Awaited,
+            Kind::Activation | Kind::Gradient | Kind::Weight => Haste::Awaited,
         }
     }
 }
@@ -163,8 +166,9 @@ impl Graph {
                         kind,
                         narrow: if is_early { None } else { narrow(program, value, readers()) },
                         is_forward: pass == Some(true),
-                        is_outside: (in_loop || is_before) && !is_repeated && time.microbatches > 1,
+                        is_alone: (in_loop || is_before) && !is_repeated && time.microbatches > 1,
                         is_early,
+                        is_final: layout.anatomy.is_final_gradient(value),
                         is_stored: is_early && is_before_step,
                         is_finished: pass == Some(false) && flow_of[value.index()][0].is_some(),
                     });

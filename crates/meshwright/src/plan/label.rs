@@ -101,7 +101,7 @@ impl Effort {
         let (work, gap) = match self {
             Effort::Little => (2e7, 2e-3),
             Effort::Much => (2e8, 1e-3),
-            Effort::Most => (5e8, 1e-3),
+            Effort::Most => (1e9, 1e-3),
         };
         let enough = Enough { gap, least_cost: None };
         Options { limit: Limit::Work(work), threads, seed: 0, start, enough }

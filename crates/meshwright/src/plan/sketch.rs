@@ -88,6 +88,15 @@ impl<'g> Ground<'g> {
         })
     }
 
+    /// What passes between classes.
+    fn graph(&self, classes: &Classes, time: &Time, frame: &Frame) -> Graph {
+        let mut graph = Graph::new(&self.base, &self.bundles, classes, time, frame);
+        if self.costs.worker.is_some_and(|worker| !worker.engine.overlap) {
+            graph.flows.iter_mut().for_each(|flow| flow.is_alone = true);
+        }
+        graph
+    }
+
     /// The prices on a mesh that all its sketches share.
     fn prices(&self, mesh: &Mesh) -> SharedPrices {
         let Ok(mut prices) = self.prices.lock() else { return SharedPrices::default() };
@@ -189,7 +198,7 @@ impl<'g> Sketch<'g> {
             }
         };
         let axes = Axes::new(&frame.mesh);
-        let graph = Graph::new(base, bundles, &classes, &time, &frame);
+        let graph = ground.graph(&classes, &time, &frame);
         let lives = Lives::new(ground, &time, &classes, &graph, frame.is_held);
         let prices = ground.prices(&frame.mesh);
         let mut sketch = Sketch { ground, frame, axes, time, classes, graph, choices: Arc::default(), lives, prices };
@@ -242,7 +251,7 @@ impl<'g> Sketch<'g> {
     /// The same where values go other ways.
     fn reframed(&self, frame: Frame) -> Sketch<'g> {
         let Sketch { ground, axes, time, classes, choices, prices, .. } = self;
-        let graph = Graph::new(&ground.base, &ground.bundles, classes, time, &frame);
+        let graph = ground.graph(classes, time, &frame);
         let lives = Lives::new(ground, time, classes, &graph, frame.is_held);
         let (axes, time) = (axes.clone(), time.clone());
         let (classes, choices, prices) = (classes.clone(), choices.clone(), prices.clone());

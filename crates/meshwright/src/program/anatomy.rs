@@ -20,6 +20,7 @@ pub struct Anatomy {
     recomputed: Vec<bool>,
     /// For every value, whether it is made before the update and nothing but updates is made of it.
     only_updates: Vec<bool>,
+    only_ends: Vec<bool>,
 }
 
 /// When in a step an op runs.
@@ -44,7 +45,8 @@ impl Program {
             let gradients = vec![None; self.arguments.len()];
             let (phases, recomputed) = (vec![Phase::Forward; self.ops.len()], vec![false; self.ops.len()]);
             let only_updates = vec![false; self.values.len()];
-            return Anatomy { next, classes, origins, gradients, phases, recomputed, only_updates };
+            let only_ends = only_updates.clone();
+            return Anatomy { next, classes, origins, gradients, phases, recomputed, only_updates, only_ends };
         }
         let forward = Dependencies::of(self, &losses);
         let gradients = gradients(self, &next, &classes, &forward);
@@ -57,8 +59,9 @@ impl Program {
         };
         let phases: Vec<Phase> = self.ops.ids().map(phase).collect();
         let recomputed = recomputed(self, &phases, &[]);
-        let only_updates = only_updates(self, &phases);
-        Anatomy { next, classes, origins, gradients, phases, recomputed, only_updates }
+        let [only_updates, only_ends] =
+            [Waits::Nobody, Waits::Products].map(|waits| only_updates(self, &phases, waits));
+        Anatomy { next, classes, origins, gradients, phases, recomputed, only_updates, only_ends }
     }
 }
 
@@ -70,8 +73,10 @@ impl Anatomy {
         let gradients = vec![None; program.arguments.len()];
         let phases = vec![phase; program.ops.len()];
         let recomputed = recomputed(program, &phases, given);
-        let only_updates = only_updates(program, &phases);
-        Anatomy { next, classes, origins: origins(program), gradients, phases, recomputed, only_updates }
+        let [only_updates, only_ends] =
+            [Waits::Nobody, Waits::Products].map(|waits| only_updates(program, &phases, waits));
+        let origins = origins(program);
+        Anatomy { next, classes, origins, gradients, phases, recomputed, only_updates, only_ends }
     }
 
     pub fn phase(&self, op: OpId) -> Phase {
@@ -81,6 +86,11 @@ impl Anatomy {
     /// Whether a value is a gradient, or on the way to one that nobody but the update waits for.
     pub fn is_gradient(&self, value: ValueId) -> bool {
         self.only_updates[value.index()]
+    }
+
+    /// The same where no product stands between it and the update either: such values can be brought together.
+    pub fn is_final_gradient(&self, value: ValueId) -> bool {
+        self.only_ends[value.index()]
     }
 
     pub fn is_forward(&self, op: OpId) -> bool {
@@ -93,7 +103,15 @@ impl Anatomy {
     }
 }
 
-fn only_updates(program: &Program, phases: &[Phase]) -> Vec<bool> {
+/// Who is taken to wait for what it reads, besides the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    Nobody,
+    Products,
+}
+
+/// For every value that is made before the update, whether nobody waits for it but that.
+fn only_updates(program: &Program, phases: &[Phase], waits: Waits) -> Vec<bool> {
     let mut only_updates = vec![false; program.values.len()];
     let is_before = |op: &&OpId| phases[op.index()] != Phase::Update;
     let ops = || program.body().ops.iter().filter(is_before);
@@ -101,7 +119,8 @@ fn only_updates(program: &Program, phases: &[Phase]) -> Vec<bool> {
     ops().flat_map(|&op| results(op)).for_each(|result| only_updates[result.index()] = true);
     for &op in ops().rev() {
         let leads_on = results(op).any(|result| !only_updates[result.index()]);
-        if leads_on || phases[op.index()] == Phase::Forward {
+        let is_waiting = waits == Waits::Products && is_heavy(&program.ops[op].op);
+        if leads_on || phases[op.index()] == Phase::Forward || is_waiting {
             program.outer_reads(op).into_iter().for_each(|value| only_updates[value.index()] = false);
         }
     }
