@@ -229,6 +229,26 @@ fn experts_in_microbatches_are_cut_along_the_batch() {
     assert!(free <= told * 1.001, "{free} s, and {told} s with the batch cut by tactics");
 }
 
+/// Nothing is hidden where an engine waits for what it moves, and a collective takes longer to start than all else. What
+/// labels do not know is that the first of a kind has a start of its own.
+#[test]
+fn small_steps_of_engines_that_wait_move_little() {
+    let program = model("gpt2", "layers=2 hidden=16 heads=4 vocab=32 seq=8 batch=8");
+    let cluster = parse("4xcpu").expect("a cluster");
+    let engine = engine("pytorch-cpu").expect("an engine");
+    let tactics = "tactic = [{ axis = 'data', preset = 'data' }, { auto = true, only = [] }]";
+    let (tactics, all) = (parse_tactics(tactics).expect("tactics"), Auto::default());
+    let told = Told::new(&tactics, &all).expect("a plan can be made");
+    let mesh = Mesh::parse("data=4").expect("a mesh");
+    let seconds = |told, mesh| {
+        let (cluster, limit_bytes) = (&cluster, cluster.memory_bytes() as u64);
+        let request = Request { program: &program, cluster, engine, limit_bytes, microbatches: None, told, mesh };
+        plan(&request).expect("a plan").timeline.step_seconds
+    };
+    let (free, data) = (seconds(None, None), seconds(Some(told), Some(&mesh)));
+    assert!(free <= data + 2.0 * engine.collective_seconds, "{free} s, and {data} s of data parallelism");
+}
+
 /// Presets as large as they are, where memory is short. `cargo xtask bars gap` prints gaps of all presets.
 #[test]
 fn labels_are_close_to_their_bound() {
