@@ -337,7 +337,7 @@ impl<'s, 'g> Making<'s, 'g> {
         if !self.parts.may_move(flow.value, from, to) {
             return FORBIDDEN;
         }
-        let is_combined = kind == Kind::Gradient && flow.is_final || kind == Kind::Weight && flow.is_early;
+        let is_combined = kind == Kind::Gradient && flow.is_combined || kind == Kind::Weight && flow.is_early;
         let moves = if is_combined { &mut self.combined } else { &mut self.awaited };
         let is_hidden = !flow.is_alone && kind != Kind::Activation;
         let exposed = if is_hidden { FIRST_EXPOSURE.forward.moving } else { 1.0 };

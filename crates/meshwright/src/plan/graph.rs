@@ -46,8 +46,8 @@ pub(super) struct Flow {
     pub(super) is_early: bool,
     /// The latter: it is stored as it is read.
     pub(super) is_stored: bool,
-    /// It is a gradient that no product waits for.
-    pub(super) is_final: bool,
+    /// It is a gradient that engines bring together with others.
+    pub(super) is_combined: bool,
     /// It is read in the forward pass too, where parts of sums are added up.
     pub(super) is_finished: bool,
 }
@@ -56,7 +56,7 @@ impl Flow {
     /// Whether somebody waits for it on its way.
     pub(super) fn haste(&self, kind: Kind) -> Haste {
         match kind {
-            Kind::Gradient if self.is_final => Haste::Combined,
+            Kind::Gradient if self.is_combined => Haste::Combined,
             Kind::Weight if self.is_early => Haste::Combined,
             Kind::Activation | Kind::Gradient | Kind::Weight => Haste::Awaited,
         }
@@ -168,7 +168,7 @@ impl Graph {
                         is_forward: pass == Some(true),
                         is_alone: (in_loop || is_before) && !is_repeated && time.microbatches > 1,
                         is_early,
-                        is_final: layout.anatomy.is_final_gradient(value),
+                        is_combined: layout.anatomy.is_gradient(value),
                         is_stored: is_early && is_before_step,
                         is_finished: pass == Some(false) && flow_of[value.index()][0].is_some(),
                     });

@@ -92,7 +92,12 @@ impl<'g> Ground<'g> {
     fn graph(&self, classes: &Classes, time: &Time, frame: &Frame) -> Graph {
         let mut graph = Graph::new(&self.base, &self.bundles, classes, time, frame);
         if self.costs.worker.is_some_and(|worker| !worker.engine.overlap) {
-            graph.flows.iter_mut().for_each(|flow| flow.is_alone = true);
+            // Nor does it have time to wait for others. Where collectives run beside kernels, pricing what products read on
+            // the way to a gradient alone was tried, and made as many plans slower as faster.
+            for flow in &mut graph.flows {
+                flow.is_alone = true;
+                flow.is_combined &= self.base.anatomy.is_final_gradient(flow.value);
+            }
         }
         graph
     }
