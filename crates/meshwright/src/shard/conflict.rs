@@ -1,7 +1,7 @@
 //! Where two decisions want the same axis.
 
 use super::layout::Layout;
-use super::mesh::Piece;
+use super::pieces::Piece;
 use super::rule::Kind;
 use crate::program::{ArgumentClass, Id, Op, OpId, ValueId};
 

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::free::free_values;
-use super::mesh::{Mesh, Piece, PieceSet, Pieces};
+use super::mesh::Mesh;
+use super::pieces::{Piece, PieceSet, Pieces};
 use super::rule::{FactorId, Kind, Rule};
 use super::rules::rule;
 use super::sharding::{Reduction, Sharding};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
+use super::pieces::{MOST_PIECES, Piece, PieceSet, Pieces};
 
 /// Named axes with sizes. Devices are numbered row-major over the spatial axes in the order given.
 ///
@@ -23,10 +23,6 @@ pub struct Axis {
     pub temporal: bool,
 }
 
-/// One prime factor of one axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Piece(pub u8);
-
 /// An axis, or neighboring pieces of one: Shardy's sub-axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -35,13 +31,6 @@ pub struct Part {
     pub offset: usize,
     pub size: usize,
 }
-
-/// Pieces in order, the most significant first.
-pub type Pieces = SmallVec<[Piece; 8]>;
-
-/// A set of pieces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PieceSet(pub u64);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PieceInfo {
@@ -52,8 +41,6 @@ struct PieceInfo {
     stride: usize,
 }
 
-/// A mesh has at most this many pieces, so that sets of them are words.
-const MAXIMUM_PIECES: usize = 64;
 /// More devices than anybody has.
 const MAXIMUM_SIZE: usize = 1 << 24;
 
@@ -87,8 +74,9 @@ impl Mesh {
                 pieces.push(PieceInfo { axis: index, size, stride: *stride });
             }
         }
-        // 2^24 positions have at most 24 prime factors.
-        debug_assert!(pieces.len() <= MAXIMUM_PIECES);
+        if pieces.len() > MOST_PIECES {
+            return Err(format!("the axes of the mesh have more than {MOST_PIECES} prime factors"));
+        }
         Ok(Mesh { axes, pieces })
     }
 
@@ -261,47 +249,6 @@ impl fmt::Display for Mesh {
             write!(f, "{comma}{}={}{time}", axis.name, axis.size)?;
         }
         Ok(())
-    }
-}
-
-impl PieceSet {
-    pub fn of(pieces: &[Piece]) -> PieceSet {
-        pieces.iter().copied().collect()
-    }
-
-    pub fn contains(self, piece: Piece) -> bool {
-        self.0 >> piece.0 & 1 == 1
-    }
-
-    pub fn insert(&mut self, piece: Piece) {
-        self.0 |= 1 << piece.0;
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub fn union(self, other: PieceSet) -> PieceSet {
-        PieceSet(self.0 | other.0)
-    }
-
-    /// Its members in order.
-    pub fn pieces(self) -> Pieces {
-        (0..64).map(Piece).filter(|&piece| self.contains(piece)).collect()
-    }
-
-    pub fn intersects(self, other: PieceSet) -> bool {
-        self.0 & other.0 != 0
-    }
-}
-
-impl FromIterator<Piece> for PieceSet {
-    fn from_iter<T: IntoIterator<Item = Piece>>(pieces: T) -> PieceSet {
-        let mut set = PieceSet::default();
-        for piece in pieces {
-            set.insert(piece);
-        }
-        set
     }
 }
 

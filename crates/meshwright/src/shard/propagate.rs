@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::layout::{Layout, ties};
-use super::mesh::{Mesh, Piece};
+use super::mesh::Mesh;
+use super::pieces::Piece;
 use super::rule::{FactorId, Rule};
 use super::strategy::{Strategy, split_pieces};
 use crate::program::{Id, Op, OpId, ValueId};

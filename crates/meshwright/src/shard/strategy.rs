@@ -2,15 +2,23 @@
 
 use smallvec::SmallVec;
 
-use super::mesh::{Mesh, Piece, PieceSet, Pieces};
+use super::mesh::Mesh;
+use super::pieces::{Piece, PieceSet, Pieces};
 use super::rule::{FactorId, Kind, Labels, Rule};
 use super::sharding::{Reduction, Sharding};
 
 /// Pieces per factor of an op's rule.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Strategy {
     /// Empty where nothing is cut.
     pub factors: SmallVec<[Pieces; 6]>,
+}
+
+/// As for [`Sharding`].
+impl Clone for Strategy {
+    fn clone(&self) -> Strategy {
+        Strategy { factors: SmallVec::from_slice(&self.factors) }
+    }
 }
 
 impl Strategy {

@@ -54,7 +54,7 @@ impl Union {
                 columns.iter().zip(mesh.all_pieces()).filter_map(|(column, piece)| Some((column.of[number]?, piece)));
             own.for_each(|(own, piece)| pieces[usize::from(own.0)] = piece);
             let is_lacked = |&axis: &usize| columns[axes[axis].1].of[number].is_none();
-            Member { pieces: pieces.into(), lacks: (0..axes.len()).filter(is_lacked).collect() }
+            Member { pieces: pieces.into_iter().collect(), lacks: (0..axes.len()).filter(is_lacked).collect() }
         };
         let members = (0..meshes.len()).map(member).collect();
         Ok(Union { mesh, members })
