@@ -107,7 +107,7 @@ fn candidates_can_be_reproduced_from_their_texts() {
         let partitioned =
             tactics::partition(&program, &mesh, &tactics, &meshwright::lower::estimate).expect("the tactics apply");
         let classes = &partitioned.anatomy.classes;
-        let prepared = meshwright::simulate::Prepared::whole(partitioned.local, classes, engine);
+        let prepared = meshwright::simulate::Prepared::whole(&partitioned.local, classes, engine);
         let seconds = meshwright::simulate::simulate(&prepared, &cluster, engine).step_seconds;
         assert_eq!(seconds, candidate.seconds, "{candidate}");
     }

@@ -18,7 +18,7 @@ fn emit(text: &str, mesh: &str, cuts: &[(usize, usize, &str, usize)]) -> String 
         }
         layout.propagate();
     }
-    stablehlo(&lower_layout(&layout, &estimate).expect("the layout can be lowered").1)
+    stablehlo(&lower_layout(layout, &estimate).expect("the layout can be lowered").1)
 }
 
 const PRODUCT: &str = r#"

@@ -264,7 +264,7 @@ fn show_local(source: &str) -> Result<String, Failed> {
     let program = expand_batch_norm(&program);
     let layout = layout(source, &program)?;
     let mesh = layout.mesh.clone();
-    let (_, local) = lower_layout(&layout, &estimate)?;
+    let (_, local) = lower_layout(layout, &estimate)?;
     local.program.verify()?;
     let stored = |shardings: &[Sharding]| {
         shardings.iter().map(|sharding| sharding.describe(&mesh)).collect::<Vec<String>>().join(", ")

@@ -72,7 +72,7 @@ fn seconds(program: &Program, mesh: &Mesh, tiles: &[String]) -> Result<String, B
         let start = Instant::now();
         let (layout, _) = lay_out(program, mesh, tiles)?;
         spread = spread.min(start.elapsed());
-        lower_layout(&layout, &estimate)?;
+        lower_layout(layout.clone(), &estimate)?;
         all = all.min(start.elapsed());
         let start = Instant::now();
         partition(program, mesh, &tactics, &estimate).map_err(|error| error.message)?;

@@ -97,7 +97,7 @@ impl Plan {
             |reason: String| Problem::new(Code::PlanFile, format!("cannot use the plan `{}`: {reason}", plan.name()));
         let partitioned = plan.partition(program).map_err(wrong)?;
         let (engine, file) = (plan.engine(), plan.file());
-        let prepared = Prepared::whole(partitioned.local.clone(), &partitioned.anatomy.classes, engine);
+        let prepared = Prepared::whole(&partitioned.local, &partitioned.anatomy.classes, engine);
         let step = Step::of(prepared, program, &program.anatomy(), &[]);
         let simulation = Simulation::new(&step, plan.cluster(), engine);
         let seconds = 0.0;
@@ -125,7 +125,7 @@ impl Plan {
         let file = PlanFile::parse(&self.json)?;
         let name = file.model.name.clone();
         let plan = AppliedPlan::new(&name, file, &self.program)?;
-        let prepared = Prepared::whole(self.local.clone(), &self.program.anatomy().classes, plan.engine());
+        let prepared = Prepared::whole(&self.local, &self.program.anatomy().classes, plan.engine());
         let step = Step::of(prepared, &self.program, &self.program.anatomy(), &[]);
         let cluster = limited(plan.cluster(), self.memory_limit);
         let simulation = Simulation::new(&step, &cluster, plan.engine());

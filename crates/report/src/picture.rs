@@ -93,7 +93,7 @@ impl Drawing<'_> {
         let cuts: Vec<String> = self.parts.iter().enumerate().filter_map(cut).collect();
         let whole =
             if cuts.is_empty() { "whole on every device".to_owned() } else { format!("cut: {}", cuts.join(", ")) };
-        let partial = match self.lies.partial.as_slice() {
+        let partial = match &self.lies.partial[..] {
             [] => String::new(),
             pieces => {
                 let terms = self.mesh.product(pieces);

@@ -8,6 +8,7 @@ mod tree;
 mod vary;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -103,7 +104,7 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Answer, Error> {
             let devices = Devices { mesh: schedule.mesh.to_string(), count: schedule.mesh.devices() };
             (schedule.partition()?.local.program, Some(devices))
         }
-        None => (model::load_one(&arguments.model)?.program, None),
+        None => (Arc::new(model::load_one(&arguments.model)?.program), None),
     };
     let name = file_name(&arguments.model.model);
     let summary = Summary::new(name, arguments.memory.model(), &program, devices);

@@ -20,7 +20,7 @@ pub(crate) fn step(schedule: &Schedule, engine: &Engine) -> Result<Step, TacticE
         return Ok(Step { modules: pipelined.modules, ..step });
     }
     let partitioned = schedule.try_partition()?;
-    let prepared = Prepared::whole(partitioned.local, &partitioned.anatomy.classes, engine);
+    let prepared = Prepared::whole(&partitioned.local, &partitioned.anatomy.classes, engine);
     if schedule.plan().is_some() {
         // What a plan computes again is no work of the model.
         let program = &schedule.model.program;

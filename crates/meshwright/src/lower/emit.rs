@@ -23,7 +23,7 @@ pub(super) struct Emitter<'l, 'p, 'w> {
     /// Regions being written, the innermost last.
     scopes: Vec<Scope>,
     /// How each old value is there in the new program.
-    versions: Vec<SmallVec<[Version; 2]>>,
+    versions: Vec<SmallVec<[Version; 1]>>,
     /// In which scope an old value was made.
     homes: Vec<u32>,
     /// The old op under way.

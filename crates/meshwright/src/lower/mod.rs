@@ -24,17 +24,17 @@ pub(crate) use piece::{EmittedPiece, Request, View, When, emit_piece};
 pub use reshard::{Haste, Move, Movement, Price, Step, Ways, reshard};
 pub use stablehlo::stablehlo;
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::program::{OpId, Program, ValueId};
-use crate::shard::{Layout, Mesh, PieceSet, Sharding};
+use crate::shard::{Layout, Mesh, PieceSet, Sharding, is_tie};
 
 use emit::Emitter;
 
 /// What one device runs, and how it is fed.
 #[derive(Clone, Debug)]
 pub struct LocalProgram {
-    pub program: Program,
+    pub program: Arc<Program>,
     pub mesh: Mesh,
     /// How the arguments and results are stored.
     pub arguments: Vec<Sharding>,
@@ -69,36 +69,40 @@ pub enum Reason {
 
 /// Decides where partial values are finished and writes the program that each device runs. Loops
 /// that cannot be cut in time as the layout says run whole. Gives the layout with what was decided.
-pub fn lower_layout<'p>(layout: &Layout<'p>, price: Price<'_>) -> Result<(Layout<'p>, LocalProgram), String> {
-    let mut ways = Ways::new(&layout.mesh, price);
+pub fn lower_layout<'p>(layout: Layout<'p>, price: Price<'_>) -> Result<(Layout<'p>, LocalProgram), String> {
+    let mesh = layout.mesh.clone();
+    let mut ways = Ways::new(&mesh, price);
     let decided = decide(layout, &mut ways)?;
     let local = lower(&decided, &mut ways)?;
     Ok((decided, local))
 }
 
 /// The layout with what is decided about partial values and about loops that cannot be cut in time.
-pub(crate) fn decide<'p>(layout: &Layout<'p>, ways: &mut Ways<'_>) -> Result<Layout<'p>, String> {
+pub(crate) fn decide<'p>(layout: Layout<'p>, ways: &mut Ways<'_>) -> Result<Layout<'p>, String> {
+    let program = layout.program;
+    let is_temporal = layout.mesh.axes.iter().any(|axis| axis.temporal);
+    let has_control =
+        program.body().ops.iter().any(|&op| !program.ops[op].regions.is_empty() && is_tie(&program.ops[op].op));
+    let mut start = layout;
+    if !is_temporal || !has_control {
+        defer(&mut start, ways);
+        return Ok(start);
+    }
     let mut stripped: Vec<(OpId, PieceSet)> = Vec::new();
-    let mut start = Cow::Borrowed(layout);
     loop {
-        let mut decided = start.clone().into_owned();
+        let mut decided = start.clone();
         defer(&mut decided, ways);
-        match unlevel(&decided, ways) {
+        match temporal::find_unlevel(&Emitter::new(&decided, ways)) {
             Some(loose) if stripped.contains(&loose) => {
                 return Err(format!("{} cannot be cut in time, nor run whole", loose.0));
             }
             Some((op, pieces)) => {
-                start.to_mut().strip(op, pieces);
+                start.strip(op, pieces);
                 stripped.push((op, pieces));
             }
             None => return Ok(decided),
         }
     }
-}
-
-fn unlevel(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Option<(OpId, PieceSet)> {
-    let is_temporal = layout.mesh.axes.iter().any(|axis| axis.temporal);
-    if is_temporal { temporal::find_unlevel(&Emitter::new(layout, ways)) } else { None }
 }
 
 /// Writes the program that each device runs under a layout. Reshards take the cheapest ways.
@@ -113,7 +117,7 @@ pub fn lower(layout: &Layout<'_>, ways: &mut Ways<'_>) -> Result<LocalProgram, S
     let reshards = std::mem::take(&mut emitter.reshards);
     let (mut program, is_late) = emitter.finish();
     loosen_aliases(&mut program, &arguments, &results);
-    Ok(LocalProgram { program, mesh: layout.mesh.clone(), arguments, results, reshards, is_late })
+    Ok(LocalProgram { program: Arc::new(program), mesh: layout.mesh.clone(), arguments, results, reshards, is_late })
 }
 
 /// A result that is an argument's next value is stored as the argument is.

@@ -252,7 +252,7 @@ fn build(
     }
     let assignment = assign(layout.program, &layout.anatomy, chunk_count, cut)?;
     let mut ways = Ways::new(&layout.mesh, price);
-    let mut layout = decide(layout, &mut ways).map_err(|message| (message, None))?;
+    let mut layout = decide(layout.clone(), &mut ways).map_err(|message| (message, None))?;
     finish_before_joins(&mut layout, &assignment.joins);
     let grounds = Grounds::new(layout, counts.stages, lacks);
     let layout = &grounds.layouts[0];

@@ -1,5 +1,7 @@
 //! Pieces as StableHLO that XLA compiles and runs.
 
+use std::sync::Arc;
+
 use super::{Buffer, Pipeline, Role, Stored};
 use crate::lower::{LocalProgram, stablehlo};
 use crate::shard::{Piece, Sharding};
@@ -34,7 +36,7 @@ impl Pipeline {
         let piece = &self.pieces[piece];
         let of = |buffers: &[usize]| buffers.iter().map(|&buffer| held[buffer].clone()).collect();
         let local = LocalProgram {
-            program: (*piece.program).clone(),
+            program: Arc::clone(&piece.program),
             mesh: self.meshes[piece.chunk % self.stages.len()].clone(),
             arguments: of(&piece.reads),
             results: of(&piece.writes),

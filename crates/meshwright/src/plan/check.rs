@@ -45,7 +45,7 @@ pub fn check(
     }
     check_state(program, &local, &mut faults);
     check_parts(program, recipe, &local, &mut faults);
-    let prepared = Prepared::whole(local.clone(), &classes, engine);
+    let prepared = Prepared::whole(&local, &classes, engine);
     let timeline = simulate(&prepared, cluster, engine);
     let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
     let counted = peak_bytes.max(own_bytes(program, &local, engine));

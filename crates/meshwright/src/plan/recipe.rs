@@ -88,10 +88,10 @@ impl Recipe {
         let mesh = self.check(base.program, &base.anatomy)?;
         let rewritten = self.rewrite(base);
         let layout = self.lay_out(base, rewritten.as_ref(), mesh)?;
-        let (_, mut local) = lower_layout(&layout, price)?;
-        self.hold(&layout.anatomy, &mut local);
-        let classes = layout.anatomy.classes.clone();
-        drop(layout);
+        let anatomy = Arc::clone(&layout.anatomy);
+        let (_, mut local) = lower_layout(layout, price)?;
+        self.hold(&anatomy, &mut local);
+        let classes = anatomy.classes.clone();
         Ok(Lowered { local, classes, rewritten })
     }
 
@@ -126,11 +126,11 @@ impl Recipe {
         let mesh = self.check(program, &base.anatomy)?;
         let rewritten = self.rewrite(&base);
         let layout = self.lay_out(&base, rewritten.as_ref(), mesh)?;
-        let (decided, mut local) = lower_layout(&layout, price)?;
-        self.hold(&layout.anatomy, &mut local);
-        let explanations = explain(&decided, &local, &["plan"]);
         let anatomy = Arc::clone(&layout.anatomy);
-        drop((decided, layout));
+        let (decided, mut local) = lower_layout(layout, price)?;
+        self.hold(&anatomy, &mut local);
+        let explanations = explain(&decided, &local, &["plan"]);
+        drop(decided);
         let feedback =
             vec![Feedback { tactic: "plan".to_owned(), measures: measure(&local.program), notes: Vec::new() }];
         let program = rewritten.map_or_else(|| program.clone(), |rewritten| rewritten.program);
@@ -144,7 +144,7 @@ impl Recipe {
             let (program, origins) = local.program.held_on_host(&pairs.collect::<Vec<_>>());
             // Copies between host and device are the update's.
             local.is_late = origins.iter().map(|origin| origin.is_none_or(|op| local.is_late[op.index()])).collect();
-            local.program = program;
+            local.program = Arc::new(program);
         }
     }
 

@@ -88,7 +88,7 @@ impl Runs {
     /// What can be simulated.
     pub fn prepared(&self, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
         match self {
-            Runs::One(local) => Prepared::whole((**local).clone(), classes, engine),
+            Runs::One(local) => Prepared::whole(local, classes, engine),
             Runs::Stages { pipeline, .. } => Prepared::new((**pipeline).clone(), classes, engine),
         }
     }

@@ -432,7 +432,7 @@ impl Outcome {
     /// Simulates what was lowered.
     fn new(labelled: Labelled, recipe: Recipe, lowered: Lowered, runner: Runner<'_>) -> Outcome {
         let Lowered { local, classes, .. } = lowered;
-        let prepared = Prepared::whole(local.clone(), &classes, runner.engine);
+        let prepared = Prepared::whole(&local, &classes, runner.engine);
         let timeline = simulate(&prepared, runner.cluster, runner.engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0) as u64;
         Outcome { labelled, recipe, local, timeline, peak_bytes, classes }

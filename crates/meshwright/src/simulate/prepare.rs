@@ -11,6 +11,7 @@ use super::memory::{PieceMemory, added, buffer_bytes, goes_with, piece_memory};
 use crate::lower::LocalProgram;
 use crate::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role, Schedule, Stored};
 use crate::program::{ArgumentClass, Id, ValueId};
+use crate::shard::Sharding;
 
 /// A step that can be simulated.
 #[derive(Clone, Debug)]
@@ -66,10 +67,9 @@ impl Prepared {
     }
 
     /// A step that is not cut into stages.
-    pub fn whole(mut local: LocalProgram, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
-        let is_late = std::mem::take(&mut local.is_late);
+    pub fn whole(local: &LocalProgram, classes: &[ArgumentClass], engine: &Engine) -> Prepared {
         let mut prepared = Prepared::new(whole(local), classes, engine);
-        prepared.programs.iter_mut().for_each(|program| mark_late(&mut program.kernels, &is_late));
+        prepared.programs.iter_mut().for_each(|program| mark_late(&mut program.kernels, &local.is_late));
         prepared
     }
 
@@ -119,7 +119,7 @@ fn widen(kernels: &mut [Kernel], stride: usize, size: usize, to: usize) {
 }
 
 /// One stage that runs one piece.
-fn whole(local: LocalProgram) -> Pipeline {
+fn whole(local: &LocalProgram) -> Pipeline {
     let LocalProgram { program, mesh, arguments, results, .. } = local;
     let body = program.body();
     let (argument_count, mut buffers) = (body.arguments.len(), Vec::new());
@@ -136,20 +136,22 @@ fn whole(local: LocalProgram) -> Pipeline {
     for (number, (&value, result)) in body.results.iter().zip(&program.results).enumerate() {
         buffers.push(buffer(&result.name, value, Role::Result(number)));
     }
-    let stored = |first: usize, shardings: Vec<crate::shard::Sharding>| {
-        let stored = |(number, sharding)| vec![Stored { buffer: first + number, sharding }];
-        shardings.into_iter().enumerate().map(stored).collect()
+    let stored = |first: usize, shardings: &[Sharding]| {
+        let stored = |(number, sharding): (usize, &Sharding)| {
+            vec![Stored { buffer: first + number, sharding: sharding.clone() }]
+        };
+        shardings.iter().enumerate().map(stored).collect()
     };
     let piece = Piece {
         chunk: 0,
         kind: PieceKind::Forward,
         reads: (0..argument_count).collect(),
         writes: (argument_count..buffers.len()).collect(),
-        program: Arc::new(program),
+        program: Arc::clone(program),
     };
     Pipeline {
         meshes: vec![mesh.clone()],
-        mesh,
+        mesh: mesh.clone(),
         schedule: Schedule::Gpipe,
         microbatches: 1,
         chunk_count: 1,

@@ -35,7 +35,7 @@ fn independent(program: &Program, main: ValueId, dim: usize, parameter_bytes: us
     let pieces = layout.mesh.pieces(0);
     pieces.iter().for_each(|&piece| layout.cut(main, dim, piece));
     layout.propagate();
-    let (_, local) = lower_layout(&layout, &estimate).ok()?;
+    let (_, local) = lower_layout(layout.clone(), &estimate).ok()?;
     let share = (1.0 + BESIDES) / devices as f64;
     let is_spread = matrix_work(&local.program) <= share * matrix_work(&rewritten);
     if !is_spread || !exchanges_gradients_alone(&measure(&local.program), parameter_bytes, devices) {

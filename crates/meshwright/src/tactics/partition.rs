@@ -49,7 +49,7 @@ pub fn partition(
     let program = rewrite(program, mesh, tactics);
     let LaidOut { layout, mut snapshots, notes } = lay_out(&program, mesh, tactics, price)?;
     let last = snapshots.pop().unwrap_or_else(|| layout.clone());
-    let (local, measured) = measure_all(snapshots, price, || lower_layout(&last, price));
+    let (local, measured) = measure_all(snapshots, price, || lower_layout(last, price));
     let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
     let (decided, local) = local.map_err(fail)?;
     let mut measures = Vec::new();
@@ -154,8 +154,9 @@ pub fn only_local(
     let program = rewrite(program, mesh, tactics);
     let (layout, _) = lay_out_last(&program, mesh, tactics, price)?;
     let fail = |message: String| TacticError { number: None, tactic: "lowering".to_owned(), message, hint: None };
-    let (_, local) = lower_layout(&layout, price).map_err(fail)?;
-    Ok((local, layout.anatomy.clone()))
+    let anatomy = layout.anatomy.clone();
+    let (_, local) = lower_layout(layout, price).map_err(fail)?;
+    Ok((local, anatomy))
 }
 
 /// What the program costs under each of several layouts, found on threads while this one does something else.
@@ -168,7 +169,7 @@ pub(crate) fn measure_all<T>(
         let threads: Vec<_> = snapshots
             .into_iter()
             .map(|snapshot| {
-                scope.spawn(move || lower_layout(&snapshot, price).map(|(_, local)| measure(&local.program)))
+                scope.spawn(move || lower_layout(snapshot, price).map(|(_, local)| measure(&local.program)))
             })
             .collect();
         let done = meanwhile();

@@ -73,7 +73,7 @@ fn lay_out(setup: &Setup) -> Result<Prepared, String> {
         Prepared::new(pipeline, &anatomy.classes, &setup.engine)
     } else {
         let (local, anatomy) = only_local(&program, &mesh, &tactics, &estimate).map_err(fail)?;
-        Prepared::whole(local, &anatomy.classes, &setup.engine)
+        Prepared::whole(&local, &anatomy.classes, &setup.engine)
     })
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn check(seed: u64, limits: Limits, coverage: &mut Coverage) -> Resul
     let price: Price<'_> = if seed.is_multiple_of(4) { &estimate } else { &capricious };
     if in_time {
         layout.eager = mesh.all_pieces().filter(|_| random.chance(50)).collect();
-        let outcome = lower_layout(&layout, price)
+        let outcome = lower_layout(layout.clone(), price)
             .map_err(|error| format!("lowering fails: {error}"))
             .and_then(|(_, local)| compare(&local, &arguments, &expected.results));
         return outcome.map_err(|message| format!("{message}\non {mesh}:\n{program}\n{}", describe(&layout)));

@@ -56,7 +56,7 @@ fn models_cut_at_random_compute_the_same() {
                 Mesh::parse(random.pick(&["a=2,b=2", "a=4", "a=2,b=3", "a=2,t=2@time"])).expect("the mesh is sound");
             let mut layout = Layout::new(&program, mesh.clone());
             decide(&mut layout, &mut random, usize::MAX);
-            let lowered = lower_layout(&layout, &estimate);
+            let lowered = lower_layout(layout.clone(), &estimate);
             if let Err(message) = lowered.and_then(|(_, local)| compare(&local, &arguments, &expected)) {
                 let summary: Vec<&str> = message.lines().take(3).collect();
                 panic!("{name}, seed {seed}, on {mesh}: {}", summary.join("\n"));

@@ -252,7 +252,7 @@ impl Choice {
         let mesh = Mesh::parse(&self.mesh())?;
         let tactics = parse(&self.tactics()).map_err(|error| error.message)?;
         let (local, anatomy) = only_local(program, &mesh, &tactics, &estimate).map_err(|error| error.message)?;
-        let prepared = Prepared::whole(local, &anatomy.classes, engine);
+        let prepared = Prepared::whole(&local, &anatomy.classes, engine);
         let timeline = simulate(&prepared, cluster, engine);
         let peak_bytes = timeline.stages.iter().map(|stage| stage.memory.peak_bytes).max().unwrap_or(0);
         Ok(Candidate { choice: self, seconds: timeline.step_seconds, peak_bytes, fits: peak_bytes <= limit_bytes })

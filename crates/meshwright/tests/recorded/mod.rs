@@ -1,6 +1,7 @@
 //! Programs of which other tools have said what they cost (`tests/profile`), for tests and the benchmark.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use meshwright::lower::estimate;
 use meshwright::models::Model;
@@ -129,7 +130,8 @@ pub(crate) fn program(row: &Value) -> Program {
     let Some(mesh) = row["mesh"].as_str() else { return whole };
     let tactics = parse(row["tactics"].as_str().expect("tactics")).expect("tactics");
     let mesh = Mesh::parse(mesh).expect("a mesh");
-    partition(&whole, &mesh, &tactics, &estimate).expect("the tactics apply").local.program
+    let local = partition(&whole, &mesh, &tactics, &estimate).expect("the tactics apply").local;
+    Arc::unwrap_or_clone(local.program)
 }
 
 fn root() -> PathBuf {

@@ -19,7 +19,7 @@ fn gpt(settings: &[(&str, &str)]) -> Program {
 fn whole(program: &Program, mesh: &str, tactics: &str, engine: &Engine) -> Prepared {
     let (mesh, tactics) = (Mesh::parse(mesh).expect("a mesh"), parse(tactics).expect("tactics"));
     let partitioned = partition(program, &mesh, &tactics, &estimate).expect("the model can be laid out");
-    Prepared::whole(partitioned.local, &partitioned.anatomy.classes, engine)
+    Prepared::whole(&partitioned.local, &partitioned.anatomy.classes, engine)
 }
 
 fn staged(program: &Program, mesh: &str, schedule: &str, engine: &Engine) -> Prepared {

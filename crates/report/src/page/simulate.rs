@@ -101,7 +101,7 @@ fn tactics_parts(
     let names: Vec<String> = tactics.iter().map(|tactic| tactic.name.clone()).collect();
     let mut shardings = Shardings::default();
     // What becomes of partial values is decided when the program is lowered. Stages are lowered piece by piece.
-    let lowered = lower_layout(layout, &estimate).ok();
+    let lowered = lower_layout(layout.clone(), &estimate).ok();
     let shown = lowered.as_ref().map_or(layout, |(decided, _)| decided);
     let mesh = &shown.mesh;
     let part = program_part(

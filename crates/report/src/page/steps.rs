@@ -86,10 +86,10 @@ pub(super) fn of_tactics(
     let first = Layout::new(program, mesh.clone());
     let mut steps = Steps::new(on, program, &first.anatomy.classes);
     let begin = "Every device does everything.".to_owned();
-    let Ok((_, whole)) = lower_layout(&first, &estimate) else { return Vec::new() };
+    let Ok((_, whole)) = lower_layout(first, &estimate) else { return Vec::new() };
     steps.add("as written", begin, whole, Vec::new());
     for (number, (snapshot, notes)) in laid.snapshots.iter().zip(&laid.notes).enumerate() {
-        let Ok((_, local)) = lower_layout(snapshot, &estimate) else { return Vec::new() };
+        let Ok((_, local)) = lower_layout(snapshot.clone(), &estimate) else { return Vec::new() };
         let words = format!("Tactic {} of {} is applied and carried through the program.", number + 1, names.len());
         steps.add(&names[number], words, local, notes.clone());
     }
@@ -183,7 +183,7 @@ impl<'s> Steps<'s> {
     fn add(&mut self, name: &str, words: String, local: LocalProgram, notes: Vec<String>) {
         let lies: Vec<String> = local.arguments.iter().map(|lies| lies.describe(&local.mesh)).collect();
         let measures = measure(&local.program);
-        let prepared = Prepared::whole(local, &self.classes, self.on.engine);
+        let prepared = Prepared::whole(&local, &self.classes, self.on.engine);
         let timeline = simulate(&prepared, self.on.cluster, self.on.engine);
         let (peak_bytes, classes) = peak(&timeline);
         let first = timeline.stages.first();
