@@ -133,11 +133,7 @@ impl Order<'_> {
 
     /// Writes those that make what an op reads.
     fn write_makers(&mut self, op: OpId) {
-        let reads = match self.program.ops[op].regions.is_empty() {
-            true => self.program.ops[op].operands.to_vec(),
-            false => self.program.outer_reads(op),
-        };
-        for maker in reads.into_iter().filter_map(|value| self.program.producer(value)) {
+        for maker in self.program.outer_reads(op).into_iter().filter_map(|value| self.program.producer(value)) {
             if self.is_postponed[maker.index()] {
                 self.write_postponed(maker);
             }

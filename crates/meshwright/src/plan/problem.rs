@@ -203,12 +203,12 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         // What is a copy is told from what is stored by being made again.
         ends[stored..].iter_mut().for_each(|end| end.1 = Mode::Again);
         self.add_table((flow.origin.class(), froms), (brought.node, &ends), &mut |from, to| {
-            if to.1 == Mode::Kept && from.0 != to.0 { FORBIDDEN } else { 0 }
+            if ends[to].1 == Mode::Kept && froms[from].0 != ends[to].0 { FORBIDDEN } else { 0 }
         });
         for reader in readers {
             let tos = self.places(reader.class, |choice| reader.place(choice));
             self.add_table((brought.node, &ends), (reader.class, &tos), &mut |from, to| {
-                if from.0.holds(to.0, axes) { 0 } else { FORBIDDEN }
+                if ends[from].0.holds(tos[to].0, axes) { 0 } else { FORBIDDEN }
             });
         }
         brought
@@ -219,8 +219,9 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         if !is_needed_again(flow, froms, tos) {
             return;
         }
-        let cost = |left: Mode, right: Mode| if is_missing(left, right) { FORBIDDEN } else { 0 };
-        self.add_table((from, froms), (to, tos), &mut |left, right| cost(left.1, right.1));
+        self.add_table((from, froms), (to, tos), &mut |left, right| {
+            if is_missing(froms[left].1, tos[right].1) { FORBIDDEN } else { 0 }
+        });
     }
 
     fn connect(&mut self, flow: &Flow, kind: Kind, (from, froms): End<'_>, (to, tos): End<'_>) {
@@ -229,27 +230,30 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let [once, again] = [flow.is_forward, false].map(|pass| times * self.task.exposure.moving(flow, kind, pass));
         let is_needed = is_needed_again(flow, froms, tos);
         let moves = self.moves.of(flow, kind);
-        let mut known: Vec<(Place, Place, f64)> = Vec::new();
-        let mut seconds = |left: Place, right: Place| match known.last() {
-            Some(&(from, to, seconds)) if (from, to) == (left, right) => seconds,
-            _ => {
-                let seconds = moves.seconds(moved.ty(left, right), left, right);
-                known.push((left, right, seconds));
-                seconds
+        // Many labels have a value in the same place.
+        let ((lefts, left_of), (rights, right_of)) = (distinct(froms), distinct(tos));
+        let mut costs: Vec<[Cost; 2]> = Vec::with_capacity(lefts.len() * rights.len());
+        for &left in &lefts {
+            for &right in &rights {
+                costs.push(if parts.may_move(flow.value, left, right) {
+                    let seconds = moves.seconds(moved.ty(left, right), left, right);
+                    [once, once + again].map(|times| scaled(times * seconds, unit))
+                } else {
+                    [FORBIDDEN; 2]
+                });
             }
-        };
-        let mut cost = |left: (Place, Mode), right: (Place, Mode)| {
-            let is_stuck = !parts.may_move(flow.value, left.0, right.0);
-            if is_stuck || is_needed && is_missing(left.1, right.1) {
-                return FORBIDDEN;
+        }
+        let mut cost = |left: usize, right: usize| {
+            let is_again = tos[right].1 == Mode::Again;
+            match is_needed && is_missing(froms[left].1, tos[right].1) {
+                true => FORBIDDEN,
+                false => costs[left_of[left] * rights.len() + right_of[right]][usize::from(is_again)],
             }
-            let times = if right.1 == Mode::Again { once + again } else { once };
-            scaled(times * seconds(left.0, right.0), unit)
         };
         add_table(&mut self.nodes, &mut self.tables, (from, froms), (to, tos), &mut cost);
     }
 
-    fn add_table(&mut self, from: End<'_>, to: End<'_>, cost: &mut dyn FnMut((Place, Mode), (Place, Mode)) -> Cost) {
+    fn add_table(&mut self, from: End<'_>, to: End<'_>, cost: &mut dyn FnMut(usize, usize) -> Cost) {
         add_table(&mut self.nodes, &mut self.tables, from, to, cost);
     }
 }
@@ -257,27 +261,41 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
 /// A node, and where a value is under each of its labels.
 type End<'e> = (usize, &'e [(Place, Mode)]);
 
+/// The places of labels, each once, and for every label which of them it is.
+fn distinct(ends: &[(Place, Mode)]) -> (Vec<Place>, Vec<usize>) {
+    let mut places: Vec<Place> = Vec::new();
+    let number = |&(place, _): &(Place, Mode)| {
+        places.iter().rposition(|&known| known == place).unwrap_or_else(|| {
+            places.push(place);
+            places.len() - 1
+        })
+    };
+    let numbers = ends.iter().map(number).collect();
+    (places, numbers)
+}
+
+/// Adds what pairs of labels cost, which are told by their numbers.
 fn add_table(
     nodes: &mut [Node],
     tables: &mut BTreeMap<(usize, usize), Vec<Cost>>,
     (from, froms): End<'_>,
     (to, tos): End<'_>,
-    cost: &mut dyn FnMut((Place, Mode), (Place, Mode)) -> Cost,
+    cost: &mut dyn FnMut(usize, usize) -> Cost,
 ) {
     if from == to {
         for (index, alternative) in nodes[from].alternatives.iter_mut().enumerate() {
-            alternative.cost = added(alternative.cost, cost(froms[index], tos[index]));
+            alternative.cost = added(alternative.cost, cost(index, index));
         }
         return;
     }
     let mut costs: Vec<Cost> = Vec::with_capacity(froms.len() * tos.len());
     if from < to {
-        for &left in froms {
-            costs.extend(tos.iter().map(|&right| cost(left, right)));
+        for left in 0..froms.len() {
+            costs.extend((0..tos.len()).map(|right| cost(left, right)));
         }
     } else {
-        for &right in tos {
-            costs.extend(froms.iter().map(|&left| cost(left, right)));
+        for right in 0..tos.len() {
+            costs.extend((0..froms.len()).map(|left| cost(left, right)));
         }
     }
     match tables.entry((from.min(to), from.max(to))) {

@@ -174,23 +174,23 @@ impl Program {
     }
 
     /// What an op reads: its operands, and what stands in its regions.
-    pub fn reads(&self, op: OpId) -> Vec<ValueId> {
-        let mut values = self.ops[op].operands.to_vec();
+    pub fn reads(&self, op: OpId) -> Values {
+        let mut values = Values::from_slice(&self.ops[op].operands);
         for &region in &self.ops[op].regions {
             let region = &self.regions[region];
             region.ops.iter().for_each(|&inner| values.extend(self.reads(inner)));
-            values.extend(&region.results);
+            values.extend(region.results.iter().copied());
         }
         values
     }
 
     /// What an op reads that is made outside of it.
-    pub fn outer_reads(&self, op: OpId) -> Vec<ValueId> {
+    pub fn outer_reads(&self, op: OpId) -> Values {
         let mut reads = self.reads(op);
         if !self.ops[op].regions.is_empty() {
             let mut inside = FxHashSet::default();
             self.collect_inside(op, &mut inside);
-            reads.retain(|value| !inside.contains(value));
+            reads.retain(|value| !inside.contains(&*value));
         }
         reads
     }

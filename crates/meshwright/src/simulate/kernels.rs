@@ -177,12 +177,7 @@ impl Grouping<'_> {
 
     fn join(&mut self, op: OpId, kernel: u32) {
         let operation = &self.program.ops[op];
-        let reads = if operation.regions.is_empty() {
-            SmallVec::<[ValueId; 8]>::from_slice(&operation.operands)
-        } else {
-            SmallVec::from_vec(self.program.outer_reads(op))
-        };
-        for (index, value) in reads.into_iter().enumerate() {
+        for (index, value) in self.program.outer_reads(op).into_iter().enumerate() {
             let source = self.source(value);
             if self.makers[source.index()] != Some(kernel) {
                 let bytes = read_bytes(self.program, op, index).min(self.program.ty(source).bytes());
