@@ -158,7 +158,7 @@ pub(super) const MOST_WORSE: f64 = 1.03;
 /// The same where memory is short, so that labellings are further from what they come to.
 const MOST_WORSE_BOUND: f64 = 1.06;
 /// As so many of the frames that should be fastest are, those with axes across levels are labelled.
-const KINDS_SPANNED: usize = 2;
+const KINDS_SPANNED: usize = 3;
 /// So many of them are simulated.
 const MOST_SPANNED: usize = 2;
 /// What should be faster than what was simulated by less than this share is not worth another simulation.
@@ -341,8 +341,8 @@ fn simulate_ranked<'g>(request: &Request<'_>, ranked: Vec<Candidate<'g>>, search
         let best = searched.best(request).map(|(_, outcome)| outcome);
         if let Some(outcome) = best {
             let worse = if outcome.labelled.is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
-            // Labels of others may promise as much too little as its own did.
-            let promised = outcome.labelled.seconds.max(outcome.timeline.step_seconds);
+            // Labels of others may promise as much too little as its own did, by the measure that frames are ranked by.
+            let promised = outcome.labelled.likely_seconds().max(outcome.timeline.step_seconds);
             rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= promised * worse);
         }
         let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
