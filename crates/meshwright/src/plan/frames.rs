@@ -34,21 +34,6 @@ pub(super) fn frames_of(node_count: usize, device_count: usize) -> Result<Vec<Me
     Ok(meshes)
 }
 
-/// The ways to cut a cluster into two axes of which one lies across its levels: groups within a node beside all the rest,
-/// or groups of whole nodes.
-pub(super) fn spanning_frames(cluster: &Cluster) -> Result<Vec<Mesh>, String> {
-    let (nodes, devices) = (cluster.node_count(), cluster.devices_per_node());
-    let parts = |size: usize| (2..size).filter(move |part| size.is_multiple_of(*part));
-    let axis = |name: &str, size: usize| Axis { name: name.to_owned(), size, temporal: false };
-    let within = parts(devices).map(|part| [axis(GROUP, nodes * devices / part), axis("device", part)]);
-    let of_nodes = parts(nodes).map(|part| [axis("node", nodes / part), axis(GROUP, part * devices)]);
-    let both = within.filter(|_| nodes > 1).chain(of_nodes.filter(|_| devices > 1));
-    both.map(|axes| Mesh::new(axes.into())).collect()
-}
-
-/// The axis that lies across levels.
-const GROUP: &str = "group";
-
 /// All ways to cut so many devices into axes with these names, in their order; those with equal parts first. The last
 /// axis runs over neighbours.
 pub(super) fn named_frames(names: &[&String], devices: usize) -> Result<Vec<Mesh>, String> {
@@ -115,17 +100,6 @@ mod tests {
         let meshes = named_frames(&names.iter().collect::<Vec<_>>(), 4).expect("meshes");
         let meshes: Vec<String> = meshes.iter().map(Mesh::to_string).collect();
         assert_eq!(meshes, ["data=2,model=2", "data=1,model=4", "data=4,model=1"]);
-    }
-
-    #[test]
-    fn axes_across_levels_leave_whole_nodes_or_whole_groups() {
-        let meshes = |cluster: &str| -> Vec<String> {
-            let cluster = crate::cluster::parse(cluster).expect("a cluster");
-            spanning_frames(&cluster).expect("meshes").iter().map(Mesh::to_string).collect()
-        };
-        assert_eq!(meshes("4x8xh100"), ["group=16,device=2", "group=8,device=4", "node=2,group=16"]);
-        assert_eq!(meshes("8xh100"), [""; 0]);
-        assert_eq!(meshes("2x3xh100"), [""; 0]);
     }
 
     #[test]

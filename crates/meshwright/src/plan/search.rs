@@ -157,10 +157,6 @@ const MOST_DEEPENED: usize = 6;
 pub(super) const MOST_WORSE: f64 = 1.03;
 /// The same where memory is short, so that labellings are further from what they come to.
 const MOST_WORSE_BOUND: f64 = 1.06;
-/// As so many of the frames that should be fastest are, those with axes across levels are labelled.
-const KINDS_SPANNED: usize = 3;
-/// So many of them are simulated.
-const MOST_SPANNED: usize = 2;
 /// What should be faster than what was simulated by less than this share is not worth another simulation.
 pub(super) const LEAST_FASTER: f64 = 1e-3;
 
@@ -236,11 +232,7 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
     searched.bound(&ranked);
-    let ranked = by_kind(ranked);
-    let first: Vec<(f64, Frame)> =
-        ranked.iter().take(KINDS_SPANNED).map(|ranked| (ranked.seconds(), ranked.sketch.frame.clone())).collect();
-    simulate_ranked(request, ranked, &mut searched);
-    span(request, space, &first, &mut searched);
+    simulate_ranked(request, by_kind(ranked), &mut searched);
     if searched.best(request).is_none() {
         hold(request, space, &mut searched);
     }
@@ -355,26 +347,6 @@ fn simulate_ranked<'g>(request: &Request<'_>, ranked: Vec<Candidate<'g>>, search
     }
 }
 
-/// Simulates meshes with an axis across the levels of the cluster that should be faster than what was. Seldom one is, so
-/// that they are labelled only as the frames are otherwise that should be fastest.
-fn span<'g>(request: &Request<'_>, space: &Space<'g>, first: &[(f64, Frame)], searched: &mut Searched<'g>) {
-    let limit_bytes = request.own_limit_bytes();
-    let seconds = first.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
-    let frames: Vec<Frame> = first.iter().map(|(_, frame)| frame.clone()).collect();
-    let spanning = space.spanning(&frames);
-    let labelled = in_parallel(spanning, |sketched| {
-        let first = sketched.label(limit_bytes, seconds)?;
-        Some(ranked(&sketched, limit_bytes, first, seconds))
-    });
-    let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();
-    candidates.retain(|candidate| candidate.seconds() < seconds);
-    candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    candidates.truncate(MOST_SPANNED);
-    let best = searched.best(request).map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
-    searched.bound(&candidates);
-    refine(request, candidates, best, searched);
-}
-
 /// The fastest of what fits, or else why there is none.
 pub(super) fn choose(request: &Request<'_>, searched: Searched<'_>) -> Result<Plan, Refusal> {
     if searched.best(request).is_none() {
@@ -456,14 +428,11 @@ fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
             }
         }
     }
-    in_parallel(first, |(sketched, first)| ranked(sketched, limit_bytes, first, best * MOST_WORSE_RANKED))
-}
-
-/// A frame with its labels, which are found again with what is mostly hidden where they may come to so many seconds.
-fn ranked<'g>(sketched: &Sketched<'g>, limit_bytes: u64, first: Labelled, most_seconds: f64) -> Candidate<'g> {
-    let may_be_near = first.lower_bound_seconds <= most_seconds;
-    let again = may_be_near.then(|| sketched.label_again(limit_bytes, &first)).flatten();
-    Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, again.unwrap_or(first))
+    in_parallel(first, |(sketched, first)| {
+        let may_be_near = first.lower_bound_seconds <= best * MOST_WORSE_RANKED;
+        let again = may_be_near.then(|| sketched.label_again(limit_bytes, &first)).flatten();
+        Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, again.unwrap_or(first))
+    })
 }
 
 /// Labels those once more that could be far better than was found, with more effort.

@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::exposure::Exposure;
 use super::fixed::Fixed;
-use super::frames::{batch, frames, microbatch_counts, named_frames, spanning_frames};
+use super::frames::{batch, frames, microbatch_counts, named_frames};
 use super::label::{Effort, Labelled, Until};
-use super::parallel::in_parallel;
 use super::search::{Refusal, Request};
 use super::sketch::{Frame, Ground, Sketch};
 use super::split::thin_values;
@@ -18,8 +17,6 @@ use crate::tactics::Freedom;
 pub(super) struct Space<'g> {
     ground: &'g Ground<'g>,
     pub(super) meshes: Vec<Mesh>,
-    /// Those with an axis across the levels of the cluster, which are tried last.
-    spanning: Vec<Mesh>,
     /// How many microbatches, the least first.
     pub(super) counts: Vec<usize>,
     /// What each of them cuts.
@@ -48,7 +45,7 @@ const MUCH_MORE: f64 = 1.5;
 
 impl<'g> Space<'g> {
     pub(super) fn new(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Space<'g>, Refusal> {
-        let (meshes, spanning) = meshes(request).map_err(Refusal::Unplannable)?;
+        let meshes = meshes(request).map_err(Refusal::Unplannable)?;
         if let Some(told) = request.told {
             // What cannot be laid out on any mesh is told of the first; on some it may only not divide.
             let batch = batch(request.program, &ground.arguments);
@@ -70,7 +67,7 @@ impl<'g> Space<'g> {
         };
         let times = counts.iter().map(|_| OnceLock::new()).collect();
         let cells = (0..meshes.len() * counts.len()).map(|_| OnceLock::new()).collect();
-        Ok(Space { ground, meshes, spanning, counts, times, cells, slices: OnceLock::new() })
+        Ok(Space { ground, meshes, counts, times, cells, slices: OnceLock::new() })
     }
 
     /// What is known of the program.
@@ -96,18 +93,6 @@ impl<'g> Space<'g> {
             Ok([Some(lazy), eager].into_iter().flatten().map(sketched).collect())
         });
         cell.as_deref().unwrap_or_default()
-    }
-
-    /// The meshes with an axis across levels, as some frames are otherwise.
-    pub(super) fn spanning(&self, frames: &[Frame]) -> Vec<Sketched<'g>> {
-        let jobs = self.spanning.iter().flat_map(|mesh| frames.iter().map(move |frame| (mesh, frame)));
-        let sketch = |(mesh, frame): (&Mesh, &Frame)| {
-            let time = self.counts.iter().position(|count| *count == frame.microbatches)?;
-            let plain = Frame::new(mesh.clone(), frame.microbatches);
-            let sketch = Sketch::in_time(self.ground, plain, self.time(time).ok()?.clone()).ok()?;
-            Some(Sketched::new(Arc::new(if frame.is_eager { sketch.made_eager() } else { sketch })))
-        };
-        in_parallel(jobs.collect(), sketch).into_iter().flatten().collect()
     }
 
     /// A sketch where what takes most at a time runs in slices.
@@ -222,16 +207,15 @@ impl<'g> Sketched<'g> {
     }
 }
 
-/// The meshes that are tried: the one that is given, those with the axes that tactics name, or all; and those with an axis
-/// across levels.
-fn meshes(request: &Request<'_>) -> Result<(Vec<Mesh>, Vec<Mesh>), String> {
+/// The meshes that are tried: the one that is given, those with the axes that tactics name, or all.
+fn meshes(request: &Request<'_>) -> Result<Vec<Mesh>, String> {
     let devices = request.cluster.devices();
     if let Some(mesh) = request.mesh {
         let has_time = mesh.axes.iter().any(|axis| axis.temporal);
         if mesh.devices() != devices || has_time {
             return Err(format!("the mesh has to have {devices} devices, as the cluster, and no axis in time"));
         }
-        return Ok((vec![mesh.clone()], Vec::new()));
+        return Ok(vec![mesh.clone()]);
     }
     let mut names: Vec<&String> = Vec::new();
     if let Some(told) = request.told {
@@ -243,14 +227,14 @@ fn meshes(request: &Request<'_>) -> Result<(Vec<Mesh>, Vec<Mesh>), String> {
         }
     }
     if names.is_empty() {
-        return Ok((frames(request.cluster)?, spanning_frames(request.cluster)?));
+        return frames(request.cluster);
     }
     // Where axes are not limited there is one more, for what nobody spoke of.
     let rest = REST.to_owned();
     if request.told.is_some_and(|told| told.auto.axes.is_none()) && !names.contains(&&rest) {
         names.insert(0, &rest);
     }
-    Ok((named_frames(&names, devices)?, Vec::new()))
+    named_frames(&names, devices)
 }
 
 /// The axis that is left to planning where tactics name others.
