@@ -40,7 +40,7 @@ fn parted(shape: &[usize], count: usize) -> Option<Shape> {
         }
         let left = count / product;
         let part = size.min(left);
-        if part == 0 || count % product > 0 || size % part > 0 {
+        if part == 0 || !count.is_multiple_of(product) || !size.is_multiple_of(part) {
             return None;
         }
         sizes.push(part);
