@@ -63,7 +63,7 @@ torch.library.register_autograd("meshwright::attention", _gradient, setup_contex
 class AttentionAsOp(TorchFunctionMode):
     """While it is active, attention without dropout is the op above: the kernels that PyTorch chooses from differ in
     what they take, so that a mask that needs a gradient, say, would be written out in small ops. Counts whose length is
-    given do not depend on the numbers either.
+    given do not depend on the numbers either, and bags of one size are rows, not parts of a line that begin at numbers.
 
     With `own_kernels`, attention that PyTorch has no kernel for on a CPU is written out as PyTorch does it.
     """
@@ -72,14 +72,18 @@ class AttentionAsOp(TorchFunctionMode):
         super().__init__()
         attention = _attention_by_kernels if own_kernels else _attention
         self.replaced = {_FUSED: attention, _ONE_HOT: _one_hot, torch.bincount: _bincount}
+        # A profile is of what PyTorch itself runs, which has a kernel for bags.
+        self.replaced |= {} if own_kernels else {_BAGS: _bags}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.replaced.get(func, func)(*args, **(kwargs or {}))
 
     def __enter__(self) -> Any:
         # Functions of PyTorch that call these are entered without the mode.
-        named = {"scaled_dot_product_attention": self.replaced[_FUSED], "one_hot": _one_hot}
-        self.patches = [unittest.mock.patch.object(torch.nn.functional, *row) for row in named.items()]
+        functions, layers = torch.nn.functional, torch.nn.modules.transformer
+        rows = [(functions, "scaled_dot_product_attention", self.replaced[_FUSED]), (functions, "one_hot", _one_hot)]
+        rows.append((layers, "_detect_is_causal_mask", _is_told_causal))
+        self.patches = [unittest.mock.patch.object(*row) for row in rows]
         for patch in self.patches:
             patch.start()
         return super().__enter__()
@@ -92,6 +96,7 @@ class AttentionAsOp(TorchFunctionMode):
 
 _ONE_HOT = torch.nn.functional.one_hot
 _FUSED = torch.nn.functional.scaled_dot_product_attention
+_BAGS = torch.nn.functional.embedding_bag
 
 
 def _attention(
@@ -147,12 +152,43 @@ def _small(tensor: Any, width: int) -> Any:
     return (made if is_inner else made.mT).requires_grad_(tensor.requires_grad)
 
 
+def _bags(
+    input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2, scale_grad_by_freq: bool = False,
+    mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    """Bags that are rows of a matrix are summed up where they are, so that they can be cut apart. PyTorch puts all of them into
+    one line."""
+    if input.ndim != 2 or max_norm is not None or scale_grad_by_freq:
+        options = {"mode": mode, "sparse": sparse, "per_sample_weights": per_sample_weights, "padding_idx": padding_idx}
+        options |= {"include_last_offset": include_last_offset, "scale_grad_by_freq": scale_grad_by_freq}
+        return _BAGS(input, weight, offsets, max_norm, norm_type, **options)
+    rows = torch.nn.functional.embedding(input, weight)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    real = None
+    if padding_idx is not None:
+        real = (input != padding_idx % weight.shape[0]).unsqueeze(-1)
+        rows = rows.masked_fill(~real, float("-inf") if mode == "max" else 0.0)
+    if mode == "max":
+        most = rows.max(1).values
+        return most if real is None else most.masked_fill(~real.any(1), 0.0)
+    if mode == "sum":
+        return rows.sum(1)
+    return rows.mean(1) if real is None else rows.sum(1) / real.sum(1).clamp(min=1)
+
+
 def _bincount(tensor: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number occurs. Where a least length is given, it is taken for the length."""
     if minlength == 0:
         return torch.bincount(tensor, weights, minlength)
     ones = torch.ones_like(tensor) if weights is None else weights
     return torch.zeros(minlength, dtype=ones.dtype, device=tensor.device).scatter_add(0, tensor, ones)
+
+
+def _is_told_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Layers of PyTorch would look at the numbers of a mask to find out whether it is causal. It hides what it hides anyway."""
+    return bool(is_causal)
 
 
 def _one_hot(tensor: Any, num_classes: int = -1) -> Any:

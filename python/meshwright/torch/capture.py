@@ -25,6 +25,7 @@ from meshwright.torch.inputs import (
     BatchDim,
     Dims,
     asked_dims,
+    check_group,
     check_leaf,
     check_model,
     check_optimizer,
@@ -32,7 +33,7 @@ from meshwright.torch.inputs import (
 )
 from meshwright.torch.record import Recorder
 from meshwright.torch.rules import RULES
-from meshwright.torch.scalars import TensorFactors
+from meshwright.torch.scalars import numbers_in_tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +174,9 @@ class Step:
     def record(self, backward: bool) -> None:
         tensors = {**self.parameters, **self.buffers}
         # Blocks that are checkpointed run again in the backward pass, so the model has these tensors until that is over.
-        with _reparametrize_module(self.model, tensors, tie_weights=True), self._traced():
+        # A module that the model has at several places is given them once for each, and back in the reverse order.
+        replaced = _reparametrize_module(self.model, tensors, tie_weights=True, stack_weights=True)
+        with replaced, self._traced():
             output = self._forward()
             if not backward:
                 self._give_outputs(output)
@@ -242,26 +245,29 @@ class Step:
         shadow = self._shadow(paths, gradients)
         for number, group in enumerate(shadow.param_groups if self.runs else []):
             group["lr"] = self._argument(f"lr.{number}", torch.empty((), dtype=rate_dtype(group["params"])))
-        state: dict[str, torch.Tensor] = {}
-        with torch.no_grad(), _compiling(), TensorFactors():
+        kept: list[tuple[str, str]] = []
+        with torch.no_grad(), _compiling(), numbers_in_tensors():
             with apart(), self.fake:
                 first = self._first_step(paths, gradients)
             for path, parameter in self.parameters.items():
                 for key, value in first.get(path, {}).items():
                     made = value
                     if torch.is_tensor(value):
-                        made = state[f"opt.{key}.{path}"] = self._argument(f"opt.{key}.{path}", value)
+                        made = self._argument(f"opt.{key}.{path}", value)
+                        kept.append((path, key))
                     shadow.state[parameter][key] = made
             self.recorder.scope_prefix = "optimizer"
             shadow.step()
             self.recorder.scope_prefix = ""
             for path, gradient in self.parameters.items():
                 gradient.grad = None
-        for name, tensor in state.items():
-            self._give_state(name, tensor)
+        for path, key in kept:
+            # Optimizers write to what they keep, or keep another tensor from then on.
+            self._give_state(f"opt.{key}.{path}", shadow.state[self.parameters[path]][key])
 
     def _first_step(self, paths: Any, gradients: dict[str, torch.Tensor]) -> dict[str, dict[str, Any]]:
-        """The state that the optimizer has after a step: a step on tensors that are not recorded makes it."""
+        """The state that the optimizer has after a step: a step on tensors that are not recorded makes it. A number that
+        another step would change, as one that counts them, is a tensor here."""
         assert self.optimizer is not None
         stand_ins = {}
         for path, original in self.originals.items():
@@ -272,7 +278,15 @@ class Step:
             stand_ins[path] = stand_in
         optimizer = _copy_of(self.optimizer, {tensor: stand_ins[path] for tensor, path in paths.items()})
         optimizer.step()
-        return {path: dict(optimizer.state[stand_in]) for path, stand_in in stand_ins.items() if stand_in in optimizer.state}
+        found = {path: dict(optimizer.state[stand_in]) for path, stand_in in stand_ins.items() if stand_in in optimizer.state}
+        optimizer.step()
+        for path, state in found.items():
+            later = optimizer.state[stand_ins[path]]
+            counted = [key for key, value in state.items() if not torch.is_tensor(value) and later[key] != value]
+            state.update({key: torch.empty((), dtype=torch.float32) for key in counted})
+        for own, stepped in zip(self.optimizer.param_groups, optimizer.param_groups):
+            check_group(type(optimizer).__name__, own, stepped)
+        return found
 
     def _shadow(self, paths: Any, gradients: dict[str, torch.Tensor]) -> torch.optim.Optimizer:
         assert self.optimizer is not None
@@ -355,16 +369,24 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 def _copy_of(optimizer: torch.optim.Optimizer, replaced: Any) -> torch.optim.Optimizer:
     """The optimizer with other parameters and no state, told to work parameter by parameter on tensors alone."""
-    made = copy.copy(optimizer)
-    made.state = type(optimizer.state)(dict) if hasattr(optimizer.state, "default_factory") else {}
-    made.param_groups = []
+    made = bare_copy(optimizer)
     for group in optimizer.param_groups:
         own = {**group, "params": [replaced[parameter] for parameter in group["params"]]}
         own.update({key: False for key in ("foreach", "fused") if key in own})
         own.update({"capturable": True} if "capturable" in own else {})
         made.param_groups.append(own)
+    return made
+
+
+def bare_copy(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer without parameters, state and hooks."""
+    made = copy.copy(optimizer)
+    made.state = type(optimizer.state)(dict) if hasattr(optimizer.state, "default_factory") else {}
+    made.param_groups = []
     made._optimizer_step_pre_hooks = {}
     made._optimizer_step_post_hooks = {}
+    # A scheduler puts a function in the place of the method, which steps the optimizer itself.
+    made.__dict__.pop("step", None)
     return made
 
 

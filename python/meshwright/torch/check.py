@@ -11,9 +11,7 @@ import torch
 
 from meshwright import _core
 from meshwright.torch.capture import _flattened, arguments_of, capture, loss_of
-from meshwright.torch.record import DTYPES
-
-_OF_NAMES = {name: dtype for dtype, name in DTYPES.items()}
+from meshwright.torch.record import shape_and_type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +78,9 @@ def to_bytes(tensor: torch.Tensor) -> bytes:
 
 
 def from_bytes(data: bytes, ty: str) -> torch.Tensor:
-    *sizes, name = ty.removeprefix("tensor<").removesuffix(">").split("x") if "complex" not in ty else [ty]
-    shape = [int(size) for size in sizes]
+    shape, dtype = shape_and_type(ty)
     flat = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-    return flat.view(_OF_NAMES[name]).reshape(shape)
+    return flat.view(dtype).reshape(shape)
 
 
 def difference(found: torch.Tensor, expected: torch.Tensor) -> float:

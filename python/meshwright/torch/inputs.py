@@ -43,6 +43,25 @@ def check_optimizer(optimizer: Any) -> None:
         )
 
 
+def check_group(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """What a group says stands in the recorded update, so a step may not change it. How it is to run may be told otherwise."""
+    for key in after.keys() - {"params", "foreach", "fused", "capturable"}:
+        if not torch.is_tensor(after[key]) and before.get(key) != after[key]:
+            raise _core.Error(
+                f"`{kind}` changes `{key}` of its groups in every step, which a plan cannot\n\n"
+                "hint: count steps in the state of parameters, as `optimizer.state[parameter]`"
+            )
+
+
+def check_no_scheduler(optimizer: torch.optim.Optimizer) -> None:
+    """A scheduler changes the learning rates of the optimizer that it was made for, which is not the one that trains."""
+    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        raise _core.Error(
+            "a scheduler was made for the optimizer before `parallelize`, and would not change the learning rates of its result\n\n"
+            "hint: make schedulers for the optimizer that `parallelize` gives"
+        )
+
+
 def check_leaf(path: str, leaf: Any) -> None:
     if torch.is_tensor(leaf) and leaf.layout is not torch.strided:
         raise _core.Error(

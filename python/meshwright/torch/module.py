@@ -54,6 +54,8 @@ class ParallelModel(torch.nn.Module):
         self.__dict__.update(_step=step, _leaves=leaves, _captured=captured, _kept=None, _anchor=anchor, plan=plan)
         # What is drawn follows from the seed of the first process and from how many steps there were.
         self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training, _specs={})
+        # All that the model it was made of has, in whichever process.
+        self.__dict__.update(_names=frozenset())
         self.train(training)
 
     @property
@@ -169,8 +171,11 @@ class ParallelModel(torch.nn.Module):
         """Takes parameters and buffers over, whole or as they lie under another plan. Of whole ones only the part of
         this process is read, so that a file that is mapped into memory is never read as a whole."""
         own = self.state_dict(keep_vars=True)
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
+        # Files have what is tied under one of its names.
+        there = {id(tensor) for name, tensor in own.items() if name in state_dict}
+        missing = [name for name in own if name not in state_dict and id(own[name]) not in there]
+        # In stages, a process is given what others have, too.
+        unexpected = [name for name in state_dict if name not in own and name not in self._names]
         wrong = [name for name in own if name in state_dict and state_dict[name].shape != own[name].shape]
         if wrong:
             name = wrong[0]
@@ -224,6 +229,7 @@ class _Passes(torch.autograd.Function):
 
 def hold(model: ParallelModel, like: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """Gives a model the parameters and buffers of another by their names, as they are given."""
+    model.__dict__["_names"] = frozenset(like.state_dict())
     made: dict[int, torch.nn.Parameter] = {}
     for path, original in like.named_parameters(remove_duplicate=False):
         if f"params.{path}" not in tensors and id(original) not in made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from math import inf, nan
@@ -9,13 +10,15 @@ from typing import Any
 
 import torch
 
+from meshwright import _core
 from meshwright.torch.collectives import (
     all_gather, all_gathers, all_reduce, all_reduces, all_to_all, broadcast, permute, reduce_scatter, reduce_scatters,
 )  # fmt: skip
+from meshwright.torch.record import OF_NAMES
 
 __all__ = [
     "all_gather", "all_gathers", "all_reduce", "all_reduces", "all_to_all", "attention", "attention_grad", "batch_norm_grad", "batch_norm_inference",
-    "batch_norm_training", "broadcast", "cholesky", "chosen_products", "convolution", "cube_root", "extreme", "extreme_window", "gather", "inf", "leading_zeros",
+    "batch_norm_training", "broadcast", "called", "cholesky", "chosen_products", "convolution", "cube_root", "dtype", "extreme", "extreme_window", "gather", "inf", "leading_zeros",
     "nan", "pad", "part", "permute", "population_count", "product", "put_part", "put_part_", "quotient", "random_normal",
     "random_uniform", "reduce_scatter", "reduce_scatters", "reduce_window", "remainder", "round_away", "scatter", "select_and_scatter", "sort",
     "summed_products", "take", "top_k", "torch",
@@ -450,7 +453,7 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, causal: bool, statistics: bool
 ) -> Any:
     if _is_fused(query, key, value, bias, causal):
-        key, value = _repeated(query, key), _repeated(query, value)
+        query, key, value = _inner(query), _inner(_repeated(query, key)), _inner(_repeated(query, value))
         made = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, 0.0, causal, scale=scale
         )
@@ -464,9 +467,9 @@ def attention_grad(
     scale: float, causal: bool, of_bias: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     if not of_bias and _is_fused(query, key, value, bias, causal):
-        wide_key, wide_value = _repeated(query, key), _repeated(query, value)
+        wide_key, wide_value = _inner(_repeated(query, key)), _inner(_repeated(query, value))
         of_query, of_key, of_value = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            gradient, query, wide_key, wide_value, output, statistics, 0.0, causal, scale=scale
+            _inner(gradient), _inner(query), wide_key, wide_value, _inner(output), statistics, 0.0, causal, scale=scale
         )  # fmt: skip
         return of_query, _summed(of_key, key), _summed(of_value, value)
     wide_key, wide_value = _repeated(query, key), _repeated(query, value)
@@ -502,6 +505,11 @@ def _is_fused(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, ca
     has_sizes = min(query.numel(), key.numel(), value.numel()) > 0 and value.shape[-1] == query.shape[-1]
     # A query that sees no key gets zeros here, which that kernel does not promise.
     return query.device.type == "cpu" and is_square and has_sizes and bias is None
+
+
+def _inner(value: Tensor) -> Tensor:
+    """With the elements of a head next to each other, which the kernel takes for granted."""
+    return value if value.stride(-1) == 1 or value.shape[-1] == 1 else value.contiguous()
 
 
 def _repeated(query: Tensor, value: Tensor) -> Tensor:
@@ -542,3 +550,22 @@ def _plain_attention(
     weights = _weights(scores, statistics)
     output = torch.matmul(weights, _repeated(query, value).to(weights.dtype))
     return _finished(output, query), statistics
+
+
+# Ops that programs have no word for.
+
+
+def called(name: str, arguments: Sequence[Any], results: Numbers) -> tuple[Tensor, ...]:
+    """Those results of an op of PyTorch, or of a user, that are tensors. It is given all arguments in their order."""
+    op = functools.reduce(getattr, name.split("."), torch.ops)
+    schema = op._schema
+    if schema.is_mutable:
+        raise _core.Error(f"`{name}` writes to what it is given\n\nhint: write the model without this op")
+    named = {own.name: given for own, given in zip(schema.arguments, arguments) if own.kwarg_only}
+    made = op(*(given for own, given in zip(schema.arguments, arguments) if not own.kwarg_only), **named)
+    made = made if isinstance(made, (tuple, list)) else (made,)
+    return tuple(made[number] for number in results)
+
+
+def dtype(name: str) -> torch.dtype:
+    return OF_NAMES[name]

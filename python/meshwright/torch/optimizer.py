@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from meshwright import _core
-from meshwright.torch.capture import rate_dtype
+from meshwright.torch.capture import bare_copy, rate_dtype
 from meshwright.torch.module import ParallelModel, take_over
 from meshwright.torch.place import local, part_of, part_shape, placements, to_dtensor
 
@@ -49,12 +50,12 @@ class ParallelOptimizer(torch.optim.Optimizer):
                 continue
             _, key, path = name.split(".", 2)
             known, parameter = like.state.get(originals[path], {}).get(key), parameters[path]
-            if torch.is_tensor(known) and known.device.type != "meta":
+            is_unmade = torch.is_tensor(known) and known.device.type == "meta"
+            if torch.is_tensor(known) and not is_unmade:
                 part = part_of(known, step.mesh, stored.cut).to(step.device).clone()
             else:
-                dtype = known.dtype if torch.is_tensor(known) else _state_dtype(key, parameter)
-                number = initial(originals[path], key)
-                part = torch.full(part_shape(stored.shape, step.mesh, stored.cut), number, dtype=dtype, device=step.device)
+                number = initial(originals[path], key) if known is None or is_unmade else known
+                part = torch.full(part_shape(stored.shape, step.mesh, stored.cut), number, dtype=stored.dtype, device=step.device)
             self.state[parameter][key] = to_dtensor(part, step.mesh, stored.cut, stored.shape)
 
     @torch.no_grad()
@@ -138,40 +139,59 @@ def _momenta(key: str) -> str:
     return ", and give schedulers such as `OneCycleLR` the option `cycle_momentum=False`" if key in ("betas", "momentum") else ""
 
 
-def _state_dtype(key: str, parameter: torch.Tensor) -> torch.dtype:
-    return torch.float32 if key in ("step", "mu_product") else parameter.dtype
-
-
 def _initial(like: torch.optim.Optimizer) -> Callable[[torch.Tensor, str], float]:
-    """What numbers of state are before the first step: PyTorch's optimizers make state of a single element here."""
-    found: dict[tuple[int, str], float] = {}
+    """What numbers of state are before the first step: PyTorch's optimizers make state of a single element here, and that of
+    others is 0. Where a first step is other than that, this is told."""
+    found: dict[int, dict[str, float]] = {}
     groups = {parameter: number for number, group in enumerate(like.param_groups) for parameter in group["params"]}
 
     def initial(parameter: torch.Tensor, key: str) -> float:
         number = groups[parameter]
-        if (number, key) not in found:
-            found.update({(number, name): value for name, value in _first_state(like, number).items()})
-        if (number, key) in found:
-            return found[number, key]
-        if key == "momentum_buffer" and like.param_groups[number].get("dampening"):
-            raise _core.Error(
-                "the first step with dampening is not like the others\n\nhint: set `dampening` to 0"
-            )
-        return 0.0
+        if number not in found:
+            found[number] = _first_state(like, number)
+            _check_first_step(like, number, found[number])
+        return found[number].get(key, 0.0)
 
     return initial
 
 
 def _first_state(like: torch.optim.Optimizer, number: int) -> dict[str, float]:
-    stand_in = torch.zeros(1, requires_grad=True)
-    stand_in.grad = torch.zeros(1)
-    made = copy.copy(like)
-    made.state = type(like.state)(dict) if hasattr(like.state, "default_factory") else {}
-    group = {**like.param_groups[number], "params": [stand_in], "foreach": False, "fused": False}
-    made.param_groups = [group]
+    made, stand_in = _stand_in(like, number, (1,))
     begin = getattr(made, "_init_group", None)
     if begin is None:
         return {}
     lists = [[] for _ in list(inspect.signature(begin).parameters)[1:]]
-    begin(group, *lists)
+    begin(made.param_groups[0], *lists)
     return {key: float(value.reshape(-1)[0]) for key, value in made.state[stand_in].items() if torch.is_tensor(value) and value.numel()}
+
+
+def _check_first_step(like: torch.optim.Optimizer, number: int, numbers: Mapping[str, float]) -> None:
+    """Takes a first step without state, and one from what state is taken to be before it. A plan has but one update."""
+    for shape in {tuple(min(size, 3) for size in parameter.shape) for parameter in like.param_groups[number]["params"]}:
+        (made, first), (again, second) = (_stand_in(like, number, shape) for _ in range(2))
+        made.step()
+        again.state[second].update({key: _begun(value, numbers.get(key, 0.0)) for key, value in made.state[first].items()})
+        again.step()
+        pairs = [(first, second), *((value, again.state[second][key]) for key, value in made.state[first].items())]
+        if not all(torch.equal(*map(torch.as_tensor, pair)) for pair in pairs if torch.is_tensor(pair[0])):
+            raise _core.Error(
+                f"the first step of `{type(like).__name__}` is not like the others\n\n"
+                "hint: take a step before `parallelize`, which takes the state over; with `SGD`, set `dampening` to 0"
+            )
+
+
+def _begun(value: Any, number: float) -> Any:
+    """What a value of state was before it changed first."""
+    if torch.is_tensor(value):
+        return torch.full_like(value, number)
+    return type(value)(number) if type(value) in (int, float) else value
+
+
+def _stand_in(like: torch.optim.Optimizer, number: int, shape: tuple[int, ...]) -> tuple[torch.optim.Optimizer, torch.Tensor]:
+    """The optimizer of one group with a small parameter instead of its own, before the first step."""
+    parameter = torch.linspace(-1.0, 2.0, math.prod(shape)).reshape(shape).requires_grad_()
+    parameter.grad = torch.linspace(0.5, -1.5, math.prod(shape)).reshape(shape)
+    made = bare_copy(like)
+    group = {**like.param_groups[number], "params": [parameter]}
+    made.param_groups = [group | {key: False for key in ("foreach", "fused", "capturable") if key in group}]
+    return made, parameter

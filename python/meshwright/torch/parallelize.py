@@ -14,12 +14,13 @@ from meshwright import _core
 from meshwright.tactics import Tactic
 from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
-from meshwright.torch.inputs import BatchDim, Dims, Path_, read_cluster, read_text
+from meshwright.torch.inputs import BatchDim, Dims, Path_, check_no_scheduler, read_cluster, read_text
 from meshwright.torch.module import Leaf, ParallelModel, hold
 from meshwright.torch.optimizer import ParallelOptimizer
 from meshwright.torch.place import Cut, device_mesh
 from meshwright.torch.plan import make_plan, wanted_dim
 from meshwright.torch.processes import Control
+from meshwright.torch.record import shape_and_type
 from meshwright.torch.stages import StagedStep
 from meshwright.torch.step import Stored, WholeStep
 
@@ -71,6 +72,7 @@ def parallelize(
     device = _device(model)
     described = _cluster(cluster, device)
     control.together(lambda: _check_world(described))
+    control.together(lambda: check_no_scheduler(optimizer))
     control.alike(_outline(model, optimizer, batch), "steps")
     captured = _captured(control, model, optimizer, batch, loss_fn, tactics, batch_dim)
     wishes = {"memory": memory, "mesh": mesh, "tactics": tactics, "microbatches": microbatches, "stages": stages}
@@ -199,9 +201,4 @@ def _step(control: Control, captured: Captured, plan: AnyPlan, device: torch.dev
 
 
 def _stored(named: Sequence[tuple[str, str]], cuts: Sequence[Cut]) -> dict[str, Stored]:
-    return {name: Stored(_shape(ty), cut) for (name, ty), cut in zip(named, cuts)}
-
-
-def _shape(ty: str) -> tuple[int, ...]:
-    *sizes, _ = ty.removeprefix("tensor<").removesuffix(">").split("x") if "complex" not in ty else [ty]
-    return tuple(int(size) for size in sizes)
+    return {name: Stored(*shape_and_type(ty), cut) for (name, ty), cut in zip(named, cuts)}

@@ -43,6 +43,7 @@ DTYPES = {
     torch.float8_e5m2fnuz: "f8E5M2FNUZ",
     torch.float8_e8m0fnu: "f8E8M0FNU",
 }
+OF_NAMES = {name: dtype for dtype, name in DTYPES.items()}
 # Constants up to so many bytes are written into the program; larger ones are arguments of it.
 LARGEST_LITERAL = 1 << 16
 # Ops that ask about a tensor and compute nothing; so do marks of profilers.
@@ -363,6 +364,12 @@ def _ungrouped_flops(gradient, images, kernel, _biases, _strides, _padding, _dil
     positions = math.prod((images if transposed else gradient).shape[2:])
     whole = 2 * math.prod(kernel.shape[2:]) * positions * images.shape[0] * images.shape[1] * gradient.shape[1]
     return whole - whole // groups
+
+
+def shape_and_type(text: str) -> tuple[tuple[int, ...], torch.dtype]:
+    """Sizes and the name of a type have an `x` behind each size, and a name may have one inside."""
+    sizes, name = re.fullmatch(r"tensor<((?:\d+x)*)(.*)>", text).groups()
+    return tuple(map(int, sizes.split("x")[:-1])), OF_NAMES[name]
 
 
 def type_text(tensor: torch.Tensor) -> str:

@@ -15,15 +15,13 @@ from meshwright.torch.collectives import make_groups
 from meshwright.torch.outbox import Outbox
 from meshwright.torch.place import device_mesh, part_of
 from meshwright.torch.processes import Control
-from meshwright.torch.record import DTYPES
+from meshwright.torch.record import OF_NAMES
 from meshwright.torch.source import Source
 from meshwright.torch.step import Parts, Stored
 
 # A buffer, for the microbatch where there is one for each.
 Slot = tuple[int, "int | None"]
 Memory = dict[Slot, Any]
-
-_OF_NAMES = {name: dtype for dtype, name in DTYPES.items()}
 
 
 @dataclasses.dataclass
@@ -91,11 +89,11 @@ class StagedStep:
         return {into: finished[self._senders[into]] for into in here if self._senders[into] in finished}
 
     def _stored(self, buffer: int) -> Stored:
-        _, is_each, dim, _, shape, cut = self.buffers[buffer]
+        _, is_each, dim, dtype, shape, cut = self.buffers[buffer]
         whole = list(shape)
         if is_each and dim is not None:
             whole[dim] *= self.pipeline.microbatches
-        return Stored(tuple(whole), cut)
+        return Stored(tuple(whole), OF_NAMES[dtype], cut)
 
     def _sources(self) -> dict[int, Source]:
         """Pieces of all stages, since processes make the groups of all of them together. Pieces alike are one."""
@@ -266,7 +264,7 @@ class StagedStep:
         _, _, _, dtype, shape, cut = self.buffers[buffer]
         sizes = dict(self.pipeline.meshes[self.stage])
         local_shape = [size // math.prod(sizes[axis] for axis in axes) for size, axes in zip(shape, cut)]
-        value = torch.empty(local_shape, dtype=_OF_NAMES[dtype], device=self.device)
+        value = torch.empty(local_shape, dtype=OF_NAMES[dtype], device=self.device)
         dist.recv(value, self._sender(self.buffers[source][0]), tag=self._tag(buffer, self._slot(buffer, microbatch)[1]))
         memory[self._slot(buffer, microbatch)] = value
 
@@ -301,7 +299,7 @@ class StagedStep:
         """A number that one stage has, in all processes."""
         buffer = self.pipeline.results[self.result_names.index(name)][0]
         source = self.firsts[self.buffers[buffer][0]]
-        dtype = _OF_NAMES[self.buffers[buffer][3]]
+        dtype = OF_NAMES[self.buffers[buffer][3]]
         made = torch.empty((), dtype=dtype, device=self.device) if value is None else value.clone()
         dist.broadcast(made, source)
         return made

@@ -20,9 +20,10 @@ Parts = Mapping[str, torch.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """How an argument or a result is stored: all of its shape, and the axes of the mesh that cut each dimension."""
+    """How an argument or a result is stored: all of its shape, its type, and the axes of the mesh that cut each dimension."""
 
     shape: tuple[int, ...]
+    dtype: torch.dtype
     cut: Cut
 
 

@@ -72,9 +72,22 @@ def backward_twice() -> None:
     loss.backward()
 
 
+def early_scheduler() -> None:
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    mw.torch.parallelize(model, optimizer, torch.randn(8, 8), mean)
+
+
+def other_first_step() -> None:
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, dampening=0.5)
+    mw.torch.parallelize(model, optimizer, torch.randn(8, 8), mean)
+
+
 CASES = {each.__name__: each for each in (
     other_cluster, other_shape, other_type, other_model, too_large, other_numbers, backward_twice,
-    one_of_other_numbers,
+    one_of_other_numbers, early_scheduler, other_first_step,
 )}  # fmt: skip
 
 

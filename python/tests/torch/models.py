@@ -188,4 +188,66 @@ def convnext(batch: int = 2) -> Case:
     return Case(model, torch.randn(batch, 3, 32, 32), _square)
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet, encoder, lstm, second, convnext)}
+class Translator(torch.nn.Module):
+    """Attention of one sequence to another, both with one table of embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32)
+        self.inner = torch.nn.Transformer(16, 4, 2, 2, 32, dropout=0.0, batch_first=True)
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        made = self.head(self.inner(self.table(source), self.table(target), tgt_mask=mask))
+        return torch.nn.functional.cross_entropy(made.flatten(0, 1), target.flatten())
+
+
+def translator(batch: int = 2) -> Case:
+    return Case(Translator(), {"source": _tokens(batch=batch, length=6), "target": _tokens(batch=batch, length=5)})
+
+
+class Shared(torch.nn.Module):
+    """A layer at two places, and a head that is the table of embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = torch.nn.Linear(16, 16)
+        self.table, self.head = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32, bias=False)
+        self.layers = torch.nn.ModuleList([layer, torch.nn.Linear(16, 16), layer])
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        made = self.table(tokens)
+        for layer in self.layers:
+            made = made + torch.tanh(layer(made))
+        return torch.nn.functional.cross_entropy(self.head(made).flatten(0, 1), tokens.flatten())
+
+
+def shared(batch: int = 2) -> Case:
+    return Case(Shared(), _tokens(batch=batch))
+
+
+class Bags(torch.nn.Module):
+    """What recommends: sums of embeddings, and how these are to each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bottom = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+        self.bags = torch.nn.ModuleList([torch.nn.EmbeddingBag(20, 8, mode="sum") for _ in range(3)])
+        self.top = torch.nn.Sequential(torch.nn.Linear(14, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+
+    def forward(self, dense: torch.Tensor, chosen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        first = self.bottom(dense)
+        each = torch.stack([first, *(bag(chosen[:, number]) for number, bag in enumerate(self.bags))], 1)
+        left, right = torch.tril_indices(4, 4, -1)
+        pairs = torch.bmm(each, each.mT)[:, left, right]
+        made = self.top(torch.cat([first, pairs], 1)).squeeze(1)
+        return torch.nn.functional.binary_cross_entropy_with_logits(made, labels)
+
+
+def bags(batch: int = 2) -> Case:
+    inputs = {"dense": torch.randn(batch, 4), "chosen": torch.randint(0, 20, (batch, 3, 2)), "labels": torch.arange(batch) % 2.0}
+    return Case(Bags(), inputs)
+
+
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, bags)}

@@ -1,4 +1,4 @@
-"""Dropout, evaluation and compilation on several processes. Started by `processes.py`."""
+"""Dropout, evaluation, optimizers and compilation on several processes. Started by `processes.py`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import processes
 import torch
 import torch.distributed as dist
+from optimizers import OPTIMIZERS
 from storing import SHARDED, SQUARE, mean, network, prepared, train
 
 import meshwright as mw
+from meshwright.torch.check import difference
 
 STAGED = {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 2}
 BATCH = torch.ones(8, 8)
@@ -84,6 +86,32 @@ def clipped() -> dict[str, list[float]]:
     return found
 
 
+def updated() -> dict[str, float]:
+    """How far parameters are from those of one process after some steps of each optimizer, with a scheduler. Optimizers that
+    divide by how large gradients are make much of roundings, so numbers are of 64 bits."""
+    found, batch = {}, BATCH.double()
+    for name, make in OPTIMIZERS.items():
+        ways = []
+        for options in (None, STAGED, SHARDED):
+            torch.manual_seed(0)
+            model = network().double()
+            made = (model, make(model.parameters()))
+            if options is not None:
+                made = mw.torch.parallelize(*made, batch, mean, **options)
+            schedule = torch.optim.lr_scheduler.ExponentialLR(made[1], 0.5)
+            for _ in range(3):
+                output = made[0](batch)
+                (mean(output) if options is None else output).backward()
+                made[1].step()
+                made[1].zero_grad()
+                schedule.step()
+            ways.append(dict(made[0].named_parameters()))
+        expected = ways[0]
+        rows = [(value.full_tensor(), expected[path]) for way in ways[1:] for path, value in way.items()]
+        found[name] = max(difference(value.detach(), other.detach()) for value, other in rows)
+    return found
+
+
 def compiled() -> dict[str, Any]:
     options = {"mesh": {"data": 2}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1}
     losses = [train(*prepared(0, {**options, "compile": flag}), 3) for flag in (False, True)]
@@ -98,7 +126,7 @@ def compiled() -> dict[str, Any]:
     return {"losses": losses, "told": told}
 
 
-WORK = {"drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "compiled": compiled}
+WORK = {"drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "compiled": compiled}
 
 
 def main(names: list[str], said: str) -> None:

@@ -58,6 +58,21 @@ def embedding_bag():
     return nn.EmbeddingBag(10, 4, mode="mean"), (torch.randint(0, 10, (3, 5)),)
 
 @case
+def embedding_bags_of_one_size():
+    def run(self, index, weights):
+        return self.most(index), self.mean(index), self.sum(index, per_sample_weights=weights)
+    model = Does(run, most=nn.EmbeddingBag(10, 4, mode="max", padding_idx=2), mean=nn.EmbeddingBag(10, 4, padding_idx=-8),
+                 sum=nn.EmbeddingBag(10, 3, mode="sum"))
+    return model, (torch.tensor([[1, 2, 9], [2, 2, 2], [0, 4, 4], [7, 2, 1]]), torch.rand(4, 3))
+
+@case
+def embedding_bags_in_a_line():
+    def run(self, index, offsets):
+        return self.most(index, offsets), self.mean(index, offsets)
+    model = Does(run, most=nn.EmbeddingBag(10, 4, mode="max"), mean=nn.EmbeddingBag(10, 4, padding_idx=3))
+    return model, (torch.tensor([1, 2, 9, 3, 3, 0, 4, 4]), torch.tensor([0, 3, 5]))
+
+@case
 def embedding_padded():
     return Does(lambda self, x: self.table(x), table=nn.Embedding(10, 4, padding_idx=2)), torch.tensor([[1, 2, 2, 9]])
 
@@ -192,6 +207,11 @@ def tied_weights():
     model = Does(run, table=nn.Embedding(7, 4), head=nn.Linear(4, 7, bias=False))
     model.head.weight = model.table.weight
     return model, torch.randint(0, 7, (2, 3))
+
+@case
+def layer_at_two_places():
+    inner = nn.Linear(4, 4)
+    return nn.Sequential(inner, nn.Tanh(), nn.Linear(4, 4), inner), torch.randn(3, 4)
 
 # Pools and sizes.
 

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import models
 import processes
 import torch
 import torch.distributed as dist
@@ -87,12 +88,26 @@ def loaded() -> dict[str, Any]:
     return {"off": off, "told": told}
 
 
+def loaded_in_stages() -> dict[str, float]:
+    """A file that has a tied tensor once, loaded by every stage as it is: the loss, and that of one process."""
+    torch.manual_seed(8)
+    case, other = (models.shared(8) for _ in range(2))
+    whole = case.model.state_dict()
+    del whole["head.weight"]
+    options = {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 2}
+    model, _ = mw.torch.parallelize(other.model, torch.optim.AdamW(other.model.parameters()), case.batch, **options)
+    before = float(model(case.batch).detach())
+    model.load_state_dict(whole)
+    return {"before": before, "found": float(model(case.batch).detach()), "expected": float(case.model(case.batch).detach())}
+
+
 def main(said: str) -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     folder = [tempfile.mkdtemp(dir=Path(said).parent) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
     found = {"checkpoint": checkpoint(folder[0]), "unmade": unmade(), "loaded": loaded()}
+    found["loaded_in_stages"] = loaded_in_stages()
     processes.say(found, said)
 
 

@@ -68,6 +68,15 @@ def test_wishes_are_refused(given, told):
         mw.torch.plan(model, optimizer, BATCH, mean, **{"cluster": "4xh100", **given})
 
 
+class InGroups(torch.optim.SGD):
+    """Counts steps where nobody would look for state."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["steps"] = group.get("steps", 0) + 1
+        return super().step(closure)
+
+
 @pytest.mark.parametrize(
     "make, told",
     [
@@ -75,6 +84,7 @@ def test_wishes_are_refused(given, told):
         (lambda model: "adam", "not a `torch.optim.Optimizer`"),
         (lambda model: torch.optim.LBFGS(model.parameters()), "needs no closure"),
         (lambda model: torch.optim.SGD(network().parameters()), "parameters that the model does not have"),
+        (lambda model: InGroups(model.parameters(), 0.1), "`InGroups` changes `steps` of its groups in every step"),
     ],
 )
 def test_optimizers_are_refused(make, told):

@@ -13,13 +13,14 @@ from pathlib import Path
 import processes
 import pytest
 import torch
+from optimizers import OPTIMIZERS
 from train import ALL
 
 import meshwright as mw
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "bags:micro"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 
@@ -57,7 +58,7 @@ def told(case, folder):
 
 @pytest.fixture(scope="module")
 def refused():
-    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice"]
+    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice", "early_scheduler", "other_first_step"]
     with tempfile.TemporaryDirectory() as name:
         started = processes.start(WORLD, "failing.py", ",".join(cases), name, folder=Path(name))
         try:
@@ -78,6 +79,8 @@ def refused():
     ("other_numbers", "`betas` of group 0 was (0.9, 0.999) when the step was planned"),
     ("one_of_other_numbers", "`eps` of group 0 was 1e-08 when the step was planned, and is 0.001 now"),
     ("backward_twice", "the backward pass of this loss has run already"),
+    ("early_scheduler", "a scheduler was made for the optimizer before `parallelize`"),
+    ("other_first_step", "the first step of `SGD` is not like the others"),
 ])  # fmt: skip
 def test_every_process_is_told_the_same(refused, case, words):
     assert len(refused[case]) == WORLD
@@ -159,9 +162,15 @@ def test_whole_tensors_are_loaded_into_parts(stored):
     assert "has `other`, which the model has not" in stored["loaded"]["told"]
 
 
+def test_stages_load_files_that_have_tied_tensors_once(stored):
+    found = stored["loaded_in_stages"]
+    assert abs(found["before"] - found["expected"]) > 1e-3
+    assert found["found"] == pytest.approx(found["expected"], rel=1e-5)
+
+
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped", seconds=200)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -186,6 +195,11 @@ def test_gradients_are_clipped_by_the_norm_of_all_stages(modes):
     found = modes["clipped"]
     assert found["staged"] == pytest.approx(found["sharded"], rel=1e-4)
     assert found["staged"][0] == pytest.approx(found["first"][0], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_update_as_on_one_process(modes, name):
+    assert modes["updated"][name] < 1e-4
 
 
 def test_what_processes_run_is_compiled():

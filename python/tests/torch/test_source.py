@@ -7,21 +7,20 @@ import processes
 import pytest
 import torch
 
+import meshwright as mw
 from meshwright import Error, _core
 from meshwright.torch import ops
 from meshwright.torch.check import difference, from_bytes, to_bytes
-from meshwright.torch.record import DTYPES
+from meshwright.torch.record import shape_and_type
 from meshwright.torch.source import Source
 
 # Texts of all stages that can be read: what each is a test of elsewhere is no matter here.
 TEXTS = {path.stem: path for path in Path(__file__).parents[3].glob("tests/*/*.mlir") if path.parent.name != "errors"}
-OF_NAMES = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def drawn(ty):
     """Numbers of a type, small ones, so that some are places in other tensors."""
-    *sizes, name = ty.removeprefix("tensor<").removesuffix(">").split("x")
-    shape, dtype = [int(size) for size in sizes], OF_NAMES[name]
+    shape, dtype = shape_and_type(ty)
     if dtype == torch.bool:
         return torch.rand(shape) > 0.5
     if dtype.is_floating_point:
@@ -129,11 +128,58 @@ def attention_text(shape, bias, is_turned):
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.parametrize("groups", [4, 2])
+def test_attention_reads_heads_whose_elements_lie_apart(groups):
+    query, gradient = (torch.randn(2, 4, 8, 16).mT for _ in range(2))
+    key, value = (torch.randn(2, groups, 8, 16).mT for _ in range(2))
+    leaves = [tensor.clone().requires_grad_() for tensor in (query, key, value)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*leaves, scale=0.3, enable_gqa=True)
+    expected.backward(gradient)
+    output, statistics = ops.attention(query, key, value, None, 0.3, False, True)
+    torch.testing.assert_close(output, expected.detach())
+    found = ops.attention_grad(query, key, value, None, output, statistics, gradient, 0.3, False, False)
+    torch.testing.assert_close(found, tuple(leaf.grad for leaf in leaves))
+
+
 @pytest.mark.parametrize("bias", [None, (2, 1, 16, 24), (1, 4, 16, 24), (2, 4, 16, 24)])
 @pytest.mark.parametrize("groups", [4, 2])
 def test_attention_takes_the_memory_that_is_foretold(groups, bias):
     text = attention_text((2, 4, groups, 16, 24, 32), bias, is_turned=True)
-    program = _core.Program(text, "attention")
+    check_memory(text)
+
+
+# Of kernels whose places have gaps, PyTorch writes out the windows of one sample at a time.
+@pytest.mark.parametrize("gap, groups", [(1, 1), (4, 1), (2, 2)])
+def test_wide_convolutions_take_the_memory_that_is_foretold(gap, groups):
+    size = 20 - 2 * gap
+    text = "\n".join([
+        'aten 1 "convolution"', 'location 0 "_convolution#0" "" 0', '%0 = argument "value" : f64[3,8,20,20]',
+        f'%1 = argument "kernel" : f64[6,{8 // groups},3,3]',
+        f"%2 = aten.convolution.default(%0, %1, none, [1, 1], [0, 0], [{gap}, {gap}], false, [0, 0], {groups}) : f64[3,6,{size},{size}] @0",
+        'result "made" %2', "",
+    ])  # fmt: skip
+    check_memory(text)
+
+
+# Places of rows and columns, of which every sample and every channel has the same, and places of all elements.
+@pytest.mark.parametrize("chosen", [":, :, rows, columns", "samples, channels, rows, columns"])
+def test_what_is_put_at_places_takes_the_memory_that_is_foretold(chosen):
+    class Puts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = torch.nn.Parameter(torch.randn(4, 5, 8, 8))
+
+        def forward(self, rows, columns):
+            samples, channels = torch.arange(4)[:, None, None, None], torch.arange(5)[:, None, None]
+            return eval(f"self.held[{chosen}]", {}, locals())
+
+    batch = (torch.randint(0, 8, (4, 5, 16, 1)), torch.randint(0, 8, (4, 5, 1, 16))) if "samples" in chosen else (
+        torch.randint(0, 8, (16, 1)), torch.randint(0, 8, (1, 16)))
+    check_memory(mw.torch.capture(Puts(), batch, lambda output: output.square().mean()).text)
+
+
+def check_memory(text):
+    program = _core.Program(text, "step")
     run = Source(program.torch_source(), 0, torch.device("cpu")).function("run")
     arguments = [drawn(ty) for _, ty in program.arguments]
     # Those who call hold results until the end; what kernels need for each thread is foretold of one.
@@ -142,3 +188,17 @@ def test_attention_takes_the_memory_that_is_foretold(groups, bias):
     measured = processes.most_allocated(lambda: held.append(run(list(arguments))))
     torch.set_num_threads(threads)
     assert measured == pytest.approx(program.torch_bytes(), rel=0.01)
+
+
+def test_ops_that_are_not_known_are_called_as_they_were_recorded():
+    text = "\n".join([
+        'aten 1 "calls"', 'location 0 "_calls#0" "" 0', '%0 = argument "left" : f32[3,4]', '%1 = argument "right" : f32[5,4]',
+        '%2 = argument "square" : f32[2,3,3]', "%3 = aten._cdist_forward.default(%0, %1, 1.0, none) : f32[3,5] @0",
+        "%4 %5 = aten.linalg_inv_ex.default(%2, false) : f32[2,3,3] i32[2] @0", 'result "far" %3', 'result "inverse" %4', "",
+    ])  # fmt: skip
+    program = _core.Program(text, "calls")
+    run = Source(program.torch_source(), 0, torch.device("cpu")).function("run")
+    left, right, square = torch.randn(3, 4), torch.randn(5, 4), torch.randn(2, 3, 3)
+    far, inverse = run([left, right, square])
+    torch.testing.assert_close(far, torch.cdist(left, right, p=1.0))
+    torch.testing.assert_close(inverse, torch.linalg.inv(square))

@@ -55,8 +55,9 @@ WHOLE = {"mixtral", "resnet50", "unet"}
 # Models by name and plans, which is all that is compared.
 ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if plan != "micro" or model not in WHOLE]
 ALL += ["deep:remat", "unet:stages3"]
-# What puts sequences before batches, or channels last, on its way, and what has samples along the second dimension.
-ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
+# What puts sequences before batches, or channels last, on its way, what has samples along the second dimension, attends to
+# another sequence, has layers at several places, or bags of embeddings.
+ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext", "translator", "shared", "bags") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02
 
@@ -149,6 +150,8 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
             expected_parameters = dict(single.named_parameters())
             rows += [("params", path, ours[path].full_tensor(), expected_parameters[path]) for path in ours]
         for kind, name, found, expected_value in rows:
+            # What is no number is not near to any, and has to be told.
+            assert bool(found.isfinite().all()) and bool(expected_value.isfinite().all()), (kind, name)
             worst[kind] = max(worst[kind], (difference(found.detach(), expected_value.detach()), name))
 
     def step() -> None:

@@ -33,6 +33,8 @@ pub(super) struct Assignment {
     pub(super) for_one: Vec<bool>,
     /// Whether an op computes again what an op of the forward pass did.
     pub(super) again: Vec<bool>,
+    /// For each argument that is a parameter, the chunks that hold it.
+    pub(super) held: Vec<Chunks>,
     pub(super) portable: Portable,
 }
 
@@ -65,8 +67,9 @@ pub(super) fn assign(
     assigner.find_leads(Phase::Update);
     assigner.find_held();
     assigner.update();
+    let held = program.body().arguments.iter().map(|value| assigner.available[value.index()].clone()).collect();
     let Assigner { chunks, joins, again, portable, .. } = assigner;
-    Ok(Assignment { chunks, joins, for_one, again, portable })
+    Ok(Assignment { chunks, joins, for_one, again, held, portable })
 }
 
 struct Assigner<'p> {

@@ -4,10 +4,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::PieceKind;
-use super::assign::Assignment;
+use super::assign::{Assignment, Chunks};
 use crate::lower::{View, When};
 use crate::profile::work;
-use crate::program::{Id, Op, OpId, Phase, Program, ValueId};
+use crate::program::{ArgumentClass, Id, Op, OpId, Phase, Program, ValueId};
 use crate::shard::{Layout, Sharding};
 
 /// Which piece. Pieces of a chunk run in this order.
@@ -205,7 +205,8 @@ impl Placing<'_, '_> {
                 add(wanted.entry(value).or_default(), first_update);
             }
         }
-        let is_result: FxHashMap<ValueId, ()> = program.body().results.iter().map(|&value| (value, ())).collect();
+        let results: FxHashMap<ValueId, usize> =
+            program.body().results.iter().enumerate().map(|(number, &value)| (value, number)).collect();
         for &op in program.body().ops.iter().rev() {
             let operation = &program.ops[op];
             let is_barrier = operation.op == Op::OptimizationBarrier;
@@ -223,9 +224,11 @@ impl Placing<'_, '_> {
                     let twice: Keys = keys.iter().copied().filter(|key| has_backward(key.chunk)).collect();
                     keys.retain(|key| key.kind == PieceKind::Backward || !twice.contains(key));
                 }
-                let is_result = operation.results.iter().any(|result| is_result.contains_key(result));
-                if is_result && keys.iter().all(|key| key.is_inside()) {
-                    add(&mut keys, self.place_for(first_update, op, moments[op.index()]));
+                let result = operation.results.iter().find_map(|result| results.get(result));
+                if let Some(&result) = result.filter(|_| keys.iter().all(|key| key.is_inside())) {
+                    for chunk in self.homes(result) {
+                        add(&mut keys, self.place_for(Key::new(chunk, PieceKind::Update), op, moments[op.index()]));
+                    }
                 }
                 keys.sort_unstable();
                 places.of[op.index()] = keys;
@@ -243,6 +246,24 @@ impl Placing<'_, '_> {
                 keys.iter().for_each(|&key| add(wanted.entry(*value).or_default(), key));
             }
         }
+    }
+
+    /// The chunks of a result that no update reads, as a count of steps: those of the parameter that it is state of by
+    /// its name, such as `opt.step.a.weight` of `params.a.weight`. Users look for both at one place.
+    fn homes(&self, result: usize) -> Chunks {
+        let (arguments, anatomy) = (&self.layout.program.arguments, &self.layout.anatomy);
+        let parameters = (0..arguments.len()).filter(|&each| anatomy.classes[each] == ArgumentClass::Parameter);
+        let state = anatomy.next.iter().position(|next| *next == Some(result));
+        let nearest = state.and_then(|state| {
+            let alike = |parameter: usize| {
+                let [one, other] = [state, parameter].map(|argument| arguments[argument].name.rsplit('.'));
+                one.zip(other).take_while(|(one, other)| one == other).count()
+            };
+            let counted = parameters.map(|parameter| (alike(parameter), parameter));
+            counted.max_by_key(|(count, _)| *count).filter(|(count, _)| *count > 0)
+        });
+        let found = nearest.map(|(_, parameter)| self.assignment.held[parameter].clone());
+        found.filter(|chunks| !chunks.is_empty()).unwrap_or_else(|| Chunks::from_slice(&[0]))
     }
 
     /// Where an op stands that a piece reads: in the piece itself, unless it runs at another time.

@@ -2,7 +2,7 @@
 
 use super::considered::{Considered, by_time};
 use super::recipe::Recipe;
-use super::search::{Otherwise, Refusal, Request, Searched, TooLarge, refusal, search, smallest};
+use super::search::{Otherwise, Refusal, Request, Searched, TooLarge, nothing_found, refusal, search, smallest};
 use super::space::Space;
 
 /// A plan in few numbers, and all that was decided.
@@ -47,7 +47,7 @@ fn plan_in(request: &Request<'_>, space: &Space<'_>, limits: &[u64]) -> Vec<Resu
     let of_limit = |&limit_bytes: &u64| match (pool.best(limit_bytes), &refused) {
         (Some(planned), _) => Ok(planned.clone()),
         (None, Some(refusal)) => Err(under(refusal, limit_bytes)),
-        (None, None) => Err(Refusal::Unplannable("no way to cut the program was found".to_owned())),
+        (None, None) => Err(Refusal::Unplannable(nothing_found(request))),
     };
     limits.iter().map(of_limit).collect()
 }

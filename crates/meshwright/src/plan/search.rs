@@ -381,8 +381,7 @@ pub(super) fn choose(request: &Request<'_>, searched: Searched<'_>) -> Result<Pl
 /// What came closest to fitting. Where nothing could be lowered at all, that is no matter of memory.
 pub(super) fn refusal(request: &Request<'_>, searched: Searched<'_>) -> Refusal {
     let Some((sketch, outcome)) = searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes) else {
-        let reason = searched.first_error.unwrap_or_else(|| "no way to cut the program was found".to_owned());
-        return Refusal::Unplannable(reason);
+        return Refusal::Unplannable(searched.first_error.unwrap_or_else(|| nothing_found(request)));
     };
     Refusal::TooLarge(Box::new(TooLarge {
         least_bytes: outcome.peak_bytes,
@@ -390,6 +389,17 @@ pub(super) fn refusal(request: &Request<'_>, searched: Searched<'_>) -> Refusal 
         closest: Considered::new(&sketch.frame, outcome),
         binding: Binding::new(request.engine, outcome),
     }))
+}
+
+/// That nothing was found, for no reason that was told: of microbatches the likely one is known.
+pub(super) fn nothing_found(request: &Request<'_>) -> String {
+    match request.microbatches {
+        Some(count) if count > 1 => format!(
+            "no way to run the step in {count} microbatches was found; what needs all of a batch at once, as batch norms and \
+             the sorted tokens of experts do, has one microbatch"
+        ),
+        _ => "no way to cut the program was found".to_owned(),
+    }
 }
 
 impl Outcome {

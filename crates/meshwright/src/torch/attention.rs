@@ -17,7 +17,17 @@ pub(super) fn of_attention(program: &Program, op: OpId, strides: StridesOf<'_>) 
     let is_fused = !has_bias && (!causal || query.shape[2] == key.shape[2]) && value.shape[3] == query.shape[3];
     if is_fused {
         let repeated = if is_grouped { spread(key, query) + spread(value, query) } else { 0 };
-        let blocks = blocks(query, key, is_gradient);
+        // Operands whose heads do not lie next to each other are copied; what is repeated is a copy already.
+        let lies = |index: usize| strides(operation.operands[index]).last().is_none_or(|&stride| stride == 1);
+        let whole: &[usize] = match (is_gradient, is_grouped) {
+            (false, false) => &[0, 1, 2],
+            (false, true) => &[0],
+            (true, false) => &[0, 1, 2, 3, 5],
+            (true, true) => &[0, 3, 5],
+        };
+        let copied = whole.iter().filter(|&&index| query.shape[3] > 1 && !lies(index));
+        let copied: usize = copied.map(|&index| program.ty(operation.operands[index]).bytes()).sum();
+        let blocks = copied + blocks(query, key, is_gradient);
         return match (is_gradient, is_grouped) {
             // When gradients are added up over groups of heads, the kernel has ended.
             (true, true) => 2 * repeated + blocks.saturating_sub(key.bytes() + value.bytes()),

@@ -163,7 +163,10 @@ fn convolution(program: &Program, op: OpId, convolution: &Convolution, strides: 
     let has_columns = is_wide && !is_plain;
     let window: usize = convolution.kernel_spatial.iter().map(|&dim| kernel.shape[dim]).product();
     let places: usize = convolution.output_spatial.iter().map(|&dim| output[dim]).product();
-    let columns = if has_columns { others * window * places * size } else { 0 };
+    // Of kernels that are spread out, one sample is written out at a time.
+    let is_spread = convolution.rhs_dilation.iter().any(|&gap| gap > 1);
+    let at_once = if is_spread { value.shape[convolution.input_feature] } else { others };
+    let columns = if has_columns { at_once * window * places * size } else { 0 };
     // Groups run one after the other, and what they make is put together.
     let groups = convolution.feature_groups * convolution.batch_groups;
     let in_turn = if groups > 1 && is_wide {
@@ -217,6 +220,46 @@ fn scatter(program: &Program, op: OpId, scatter: &Scatter, strides: StridesOf<'_
         let count = program.ty(updates).elements() / (result.elements() / rows(&result.shape, scatter).max(1)).max(1);
         return straightened + 2 * INDEX * count;
     }
-    // Where every element goes, on the way to which there are sums of two parts.
-    straightened + 6 * INDEX * program.ty(updates).elements()
+    let positions = positions(program, op, scatter);
+    let count = program.ty(updates).elements();
+    // Positions along every dimension are there until all is done: while they are added up, while those of what is left out
+    // are replaced, and while updates are put in order. Which vectors are inside is a byte of each.
+    positions.vectors
+        + INDEX * positions.along.iter().sum::<usize>()
+        + (INDEX * positions.most_added).max(2 * INDEX * count).max(INDEX * count + straightened)
+}
+
+/// Numbers of positions on the way to where every element of updates goes.
+struct Positions {
+    vectors: usize,
+    /// Along each dimension: one for every vector of indices, for every element of a window, or for both.
+    along: Vec<usize>,
+    /// The most while a dimension is added to those before it: both, and the sum.
+    most_added: usize,
+}
+
+fn positions(program: &Program, op: OpId, scatter: &Scatter) -> Positions {
+    let operation = &program.ops[op];
+    let (shape, updates) = (program.shape(operation.results[0]), program.shape(operation.operands[2]));
+    let mut windows = scatter.update_window_dims.iter().map(|&dim| updates[dim]);
+    let inside: usize = windows.clone().product();
+    let vectors = updates.iter().product::<usize>() / inside.max(1);
+    let (mut found, mut spread, mut window) = (Positions { vectors, along: Vec::new(), most_added: 0 }, 1, 1);
+    for (dim, &size) in shape.iter().enumerate() {
+        let is_batch = scatter.input_batching_dims.contains(&dim);
+        let is_single = is_batch || scatter.inserted_window_dims.contains(&dim);
+        let width = if is_single { 1 } else { windows.next().unwrap_or(1) };
+        let is_chosen = scatter.scatter_dims_to_operand_dims.contains(&dim);
+        let (each, reached) = match (is_chosen, is_batch) {
+            (true, _) => (vectors, vectors),
+            (false, true) => (size, vectors.min(spread * size)),
+            (false, false) => (1, spread),
+        };
+        let (before, place) = (spread * window, each * width);
+        spread = reached;
+        window *= width;
+        found.most_added = found.most_added.max(before + place + spread * window);
+        found.along.push(place);
+    }
+    found
 }

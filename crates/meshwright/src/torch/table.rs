@@ -6,7 +6,7 @@ use super::reuse::out_name;
 use super::values::{Form, name};
 use super::writer::{Writer, tuple};
 use crate::program::{
-    Binary, Collective, DType, Direction, Distribution, Id, Op, OpId, RegionId, Unary, ValueId, Window,
+    Binary, Collective, CustomCall, DType, Direction, Distribution, Id, Op, OpId, RegionId, Unary, ValueId, Window,
 };
 
 /// The expression that an op is. Loops, branches and barriers are statements, which the writer has.
@@ -114,7 +114,7 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
                 dtype(convolution.dtype)?,
             )
         }
-        Op::CustomCall(call) => return Err(format!("`{}` is a custom call", call.target)),
+        Op::CustomCall(call) => custom_call(writer, &operands, call)?,
         Op::DotGeneral(dot) => dot_general(writer, op, dot)?,
         Op::DynamicSlice { sizes } => {
             let starts: Vec<String> = operands[1..].iter().map(|&start| writer.scalar(start)).collect();
@@ -220,6 +220,22 @@ pub(super) fn expression(writer: &mut Writer<'_>, op: OpId) -> Result<String, St
         },
     };
     Ok(text)
+}
+
+/// A call of what was recorded as it is, and is whole here or cut as its user says.
+fn custom_call(writer: &Writer<'_>, operands: &[ValueId], call: &CustomCall) -> Result<String, String> {
+    let attribute = |wanted: &str| {
+        let found = call.attributes.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, text)| text.trim_matches('"').to_owned())
+    };
+    let (Some(mut arguments), Some(results)) = (attribute("arguments"), attribute("results")) else {
+        return Err(format!("`{}` is a custom call", call.target));
+    };
+    for (number, &operand) in operands.iter().enumerate() {
+        arguments = arguments.replace(&format!("{{{number}}}"), &writer.tensor(operand));
+    }
+    let choice = if call.result_types.len() == 1 { "[0]" } else { "" };
+    Ok(format!("called(\"{}\", [{arguments}], ({results})){choice}", call.target))
 }
 
 /// The expression that collectives of one kind are together.

@@ -24,15 +24,29 @@ pub(super) fn rows(call: &mut Call<'_>, matrix: ValueId) -> Option<Rows> {
         return None;
     }
     let source = operation.operands[0];
-    let shape = program.shape(source);
-    let split = (2..shape.len()).find(|&split| shape[..split].iter().product::<usize>() == count)?;
-    let sizes = Shape::from_slice(&shape[..split]);
-    if shape[split..].iter().product::<usize>() != width || count <= 1 {
-        return None;
-    }
+    let sizes = parted(program.shape(source), count).filter(|sizes| sizes.len() > 1)?;
     let mut apart = sizes.clone();
     apart.push(width);
     Some(Rows { value: call.builder.reshape(source, &apart), sizes })
+}
+
+/// The first dimensions of a shape that have so many elements together. Where the last of them has more, as heads that were
+/// put together with samples do, its first part.
+fn parted(shape: &[usize], count: usize) -> Option<Shape> {
+    let (mut sizes, mut product) = (Shape::new(), 1);
+    for &size in shape {
+        if product == count {
+            break;
+        }
+        let left = count / product;
+        let part = size.min(left);
+        if part == 0 || !count.is_multiple_of(product) || !size.is_multiple_of(part) {
+            return None;
+        }
+        sizes.push(part);
+        product *= part;
+    }
+    (product == count).then_some(sizes)
 }
 
 /// The columns of a matrix as they were, where it is the transpose of one with such rows. Of the value they stand first.

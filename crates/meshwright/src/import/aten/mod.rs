@@ -236,7 +236,7 @@ impl Call<'_> {
             target: self.node.op.clone(),
             has_side_effect: false,
             result_types,
-            attributes: Vec::new(),
+            attributes: self.written().unwrap_or_default(),
             rule: self.node.rule.clone(),
         };
         let made = self.builder.op(Op::CustomCall(Box::new(call)), &operands, &[]);
@@ -244,5 +244,40 @@ impl Call<'_> {
         let stand_in = operands.first().copied();
         let values = self.node.types.iter().map(|ty| if ty.is_some() { made.next() } else { stand_in });
         values.collect::<Option<Values>>().ok_or_else(|| "it has neither operands nor results".to_owned())
+    }
+
+    /// What PyTorch needs besides tensors to make the call: all arguments as Python has them, tensors by their number, as
+    /// `"{0}, [1, 2], True"`, and which results are tensors, as `"0, 2,"`. None where a text would have to be quoted.
+    fn written(&self) -> Option<Vec<(String, String)>> {
+        let mut count = 0;
+        let texts: Option<Vec<String>> =
+            self.node.operands.iter().map(|each| self.argument(each, &mut count)).collect();
+        let there = self.node.types.iter().enumerate().filter(|(_, ty)| ty.is_some());
+        let numbers: Vec<String> = there.map(|(number, _)| format!("{number},")).collect();
+        let quoted = |name: &str, texts: &[String], between| (name.to_owned(), format!("\"{}\"", texts.join(between)));
+        Some(vec![quoted("arguments", &texts?, ", "), quoted("results", &numbers, " ")])
+    }
+
+    fn argument(&self, operand: &Operand, count: &mut usize) -> Option<String> {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.,> ".contains(letter);
+        Some(match operand {
+            Operand::Value(value) if self.values.contains_key(value) => {
+                *count += 1;
+                format!("{{{}}}", *count - 1)
+            }
+            Operand::Value(_) | Operand::None => "None".to_owned(),
+            Operand::Bool(is_true) => if *is_true { "True" } else { "False" }.to_owned(),
+            Operand::Int(number) => number.to_string(),
+            Operand::Float(number) if number.is_nan() => "nan".to_owned(),
+            Operand::Float(number) => format!("{number:?}"),
+            Operand::Complex(real, imaginary) => format!("complex({real:?}, {imaginary:?})"),
+            Operand::Text(text) if text.chars().all(is_plain) => format!("'{text}'"),
+            Operand::Text(_) => return None,
+            Operand::DType(dtype) => format!("dtype('{dtype}')"),
+            Operand::List(list) => {
+                let texts: Option<Vec<String>> = list.iter().map(|inner| self.argument(inner, count)).collect();
+                format!("[{}]", texts?.join(", "))
+            }
+        })
     }
 }
