@@ -400,7 +400,10 @@ def convolution(
     if not even:
         value = pad(value, 0.0, [0, 0, *lows], [0, 0, *highs], [0, 0, *(gap - 1 for gap in dilation)])
         lows = [0] * len(lows)
-    if not lows:
+    if groups == 1 and value.shape[2:] == kernel.shape[2:] and not any(lows):
+        # Each sample is one window. A convolution would copy both to an order of its own, and more than that.
+        made = (value.flatten(1) @ kernel.flatten(1).mT).reshape(len(value), len(kernel), *[1] * len(lows))
+    elif not lows:
         made = torch.einsum("bgi,goi->bgo", value.reshape(len(value), groups, -1), kernel.reshape(groups, len(kernel) // groups, -1))
         made = made.reshape(len(value), -1)
     else:

@@ -161,6 +161,40 @@ def test_wide_convolutions_take_the_memory_that_is_foretold(gap, groups):
     check_memory(text)
 
 
+# oneDNN has channels in blocks: those of few channels are filled up, those of groups are as wide as fits, and images are read
+# as they lie. Small samples, and products of a few, PyTorch writes out as columns.
+@pytest.mark.parametrize("shape, kernel, step, gap, groups", [
+    ((4, 3, 12, 12), (5, 3, 3, 3), 1, 1, 1), ((4, 20, 12, 12), (24, 20, 3, 3), 1, 1, 1), ((4, 16, 12, 12), (32, 16, 4, 4), 2, 1, 1),
+    ((4, 20, 12, 12), (24, 20, 1, 1), 1, 1, 1), ((16, 3, 12, 12), (24, 3, 1, 1), 1, 1, 1), ((4, 20, 13, 13), (24, 20, 1, 1), 2, 1, 1),
+    ((4, 8, 12, 12), (24, 8, 1, 1), 2, 1, 1), ((4, 8, 13, 13), (24, 8, 1, 1), 2, 1, 1),
+    ((4, 12, 12, 12), (12, 1, 3, 3), 1, 1, 12), ((4, 24, 12, 12), (48, 8, 3, 3), 1, 1, 3), ((4, 6, 12, 12), (6, 3, 3, 3), 1, 1, 2),
+    ((1, 16, 12, 12), (8, 16, 3, 3), 1, 1, 1), ((1, 16, 12, 12), (8, 16, 3, 3), 1, 2, 1), ((1, 16, 40, 40), (8, 16, 3, 3), 1, 1, 1),
+    ((4, 16, 64), (32, 16, 2), 1, 8, 1), ((4, 16, 64), (32, 16, 1), 1, 1, 1), ((2, 16, 8, 8, 8), (8, 16, 3, 3, 3), 1, 1, 1),
+    ((16, 4, 16, 16), (32, 4, 16, 16), 1, 1, 1),
+])  # fmt: skip
+def test_convolutions_take_the_memory_that_is_foretold(shape, kernel, step, gap, groups):
+    places = [(size - gap * (width - 1) - 1) // step + 1 for size, width in zip(shape[2:], kernel[2:])]
+    numbers = [[number] * len(places) for number in (step, 0, gap)]
+    types = ["f32[" + ",".join(map(str, dims)) + "]" for dims in (shape, kernel, (shape[0], kernel[0], *places))]
+    text = "\n".join([
+        'aten 1 "convolution"', 'location 0 "_convolution#0" "" 0', f'%0 = argument "value" : {types[0]}', f'%1 = argument "kernel" : {types[1]}',
+        f"%2 = aten.convolution.default(%0, %1, none, {numbers[0]}, {numbers[1]}, {numbers[2]}, false, {[0] * len(places)}, {groups}) : {types[2]} @0",
+        'result "made" %2', "",
+    ])  # fmt: skip
+    check_memory(text)
+
+
+# Gradients of what is read have zeros between elements, and those of kernels have samples for channels.
+@pytest.mark.parametrize("layer, shape", [
+    (torch.nn.Conv2d(16, 24, 3, 2, 1), (4, 16, 16, 16)), (torch.nn.ConvTranspose2d(16, 3, 4, 2, 1), (4, 16, 16, 16)),
+    (torch.nn.Conv2d(16, 24, 1), (4, 16, 16, 16)), (torch.nn.Conv1d(16, 32, 2, dilation=4), (4, 16, 64)),
+    (torch.nn.Conv2d(24, 24, 3, 1, 1, groups=24), (4, 24, 16, 16)),
+])  # fmt: skip
+def test_gradients_of_convolutions_take_the_memory_that_is_foretold(layer, shape):
+    model = torch.nn.Sequential(torch.nn.Conv2d(shape[1], shape[1], 1) if len(shape) == 4 else torch.nn.Conv1d(shape[1], shape[1], 1), layer)
+    check_memory(mw.torch.capture(model, torch.randn(shape), lambda output: output.square().mean()).text)
+
+
 # Places of rows and columns, of which every sample and every channel has the same, and places of all elements.
 @pytest.mark.parametrize("chosen", [":, :, rows, columns", "samples, channels, rows, columns"])
 def test_what_is_put_at_places_takes_the_memory_that_is_foretold(chosen):

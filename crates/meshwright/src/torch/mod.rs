@@ -7,6 +7,7 @@
 mod attention;
 mod combine;
 mod contract;
+mod convolution;
 mod experts;
 mod ledger;
 mod parts;

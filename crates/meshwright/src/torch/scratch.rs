@@ -2,8 +2,9 @@
 //! functions of `meshwright.torch.ops` make on their way.
 
 use super::attention::of_attention;
+use super::convolution::of_convolution;
 use crate::profile::{Strides, contiguous, reshaped};
-use crate::program::{Convolution, DType, DotGeneral, Op, OpId, Program, Scatter, ValueId};
+use crate::program::{DotGeneral, Op, OpId, Program, Scatter, ValueId};
 
 /// Where the elements of values lie.
 pub(super) type StridesOf<'a> = &'a dyn Fn(ValueId) -> Strides;
@@ -38,7 +39,7 @@ pub(super) fn of_op(program: &Program, op: OpId, strides: StridesOf<'_>) -> usiz
         // Elements around their mean.
         Op::BatchNormGrad(_) => operand(0).bytes(),
         Op::CollectiveBroadcast(_) | Op::CollectivePermute(_) => copied(program, operation.operands[0], strides),
-        Op::Convolution(convolution) => self::convolution(program, op, convolution, strides),
+        Op::Convolution(convolution) => of_convolution(program, op, convolution, strides),
         Op::DotGeneral(dot) => product(program, op, dot, strides),
         Op::Gather(_) => INDEX * operand(1).elements(),
         // Windows are written out for the places of what they choose.
@@ -123,71 +124,6 @@ fn product(program: &Program, op: OpId, dot: &DotGeneral, strides: StridesOf<'_>
         widened + if is_seen { 0 } else { ty.elements() * dot.dtype.stored_bytes() }
     };
     side(operands[0], &dot.lhs_batch, &dot.lhs_contract) + side(operands[1], &dot.rhs_batch, &dot.rhs_contract)
-}
-
-/// Windows of a convolution written out as columns of a matrix, as PyTorch has them where it does not call oneDNN, and
-/// operands that are put in order for it.
-fn convolution(program: &Program, op: OpId, convolution: &Convolution, strides: StridesOf<'_>) -> usize {
-    let operation = &program.ops[op];
-    let (value, kernel) = (program.ty(operation.operands[0]), program.ty(operation.operands[1]));
-    let output = program.shape(operation.results[0]);
-    let size = convolution.dtype.stored_bytes();
-    let spatial = 0..convolution.input_spatial.len();
-    let is_even = spatial.clone().all(|at| {
-        let (low, high) = convolution.padding[at];
-        low == high && low >= 0 && convolution.lhs_dilation[at] == 1
-    });
-    let padded: usize = spatial
-        .clone()
-        .map(|at| {
-            let (low, high) = convolution.padding[at];
-            let own = value.shape[convolution.input_spatial[at]];
-            let spread = own + own.saturating_sub(1) * (convolution.lhs_dilation[at] - 1);
-            (spread as i64 + low + high).max(0) as usize
-        })
-        .product();
-    let others = value.shape[convolution.input_batch] * value.shape[convolution.input_feature];
-    let input_order = order(convolution.input_batch, convolution.input_feature, &convolution.input_spatial);
-    let turned =
-        if is_even { ordered(program, operation.operands[0], &input_order, strides) } else { others * padded * size };
-    let kernel_order =
-        order(convolution.kernel_output_feature, convolution.kernel_input_feature, &convolution.kernel_spatial);
-    let is_reversed = convolution.reversal.contains(&true);
-    // What is turned around lies as before, and is put in order then.
-    let kernel_bytes =
-        if is_reversed { 2 * kernel.bytes() } else { ordered(program, operation.operands[1], &kernel_order, strides) };
-    let is_plain = convolution.kernel_spatial.iter().all(|&dim| kernel.shape[dim] == 1)
-        && convolution.strides.iter().all(|&stride| stride == 1)
-        && (!is_even || convolution.padding.iter().all(|&(low, _)| low == 0));
-    let is_wide = convolution.dtype == DType::F64;
-    let has_columns = is_wide && !is_plain;
-    let window: usize = convolution.kernel_spatial.iter().map(|&dim| kernel.shape[dim]).product();
-    let places: usize = convolution.output_spatial.iter().map(|&dim| output[dim]).product();
-    // Of kernels that are spread out, one sample is written out at a time.
-    let is_spread = convolution.rhs_dilation.iter().any(|&gap| gap > 1);
-    let at_once = if is_spread { value.shape[convolution.input_feature] } else { others };
-    let columns = if has_columns { at_once * window * places * size } else { 0 };
-    // Groups run one after the other, and what they make is put together.
-    let groups = convolution.feature_groups * convolution.batch_groups;
-    let in_turn = if groups > 1 && is_wide {
-        let made = program.ty(operation.results[0]).bytes();
-        made.max((columns + value.bytes()) / groups)
-    } else {
-        columns
-    };
-    turned + kernel_bytes + in_turn
-}
-
-fn order(first: usize, second: usize, rest: &[usize]) -> Vec<usize> {
-    [&[first, second], rest].concat()
-}
-
-/// The bytes of a copy with dimensions in some order, where they do not lie so.
-fn ordered(program: &Program, value: ValueId, order: &[usize], strides: StridesOf<'_>) -> usize {
-    let (ty, own) = (program.ty(value), strides(value));
-    let shape: Vec<usize> = order.iter().map(|&dim| ty.shape[dim]).collect();
-    let lies: Vec<usize> = order.iter().map(|&dim| own[dim]).collect();
-    if is_straight(&shape, &lies) { 0 } else { ty.bytes() }
 }
 
 fn are_rows(program: &Program, op: OpId, scatter: &Scatter) -> bool {
