@@ -59,12 +59,12 @@ fn recipes_that_do_not_fit_are_refused_with_the_reason() {
     let beyond: Pieces = [Piece(9)].into_iter().collect();
     check("there is no op", &|recipe| recipe.ops.last_mut().expect("an op").op = OpId(1 << 30));
     check("twice", &|recipe| recipe.ops[1] = recipe.ops[0].clone());
-    check("has no factor `n1`", &|recipe| recipe.ops[0].factors.push((31, nothing.clone())));
-    check("which the mesh does not have", &|recipe| recipe.ops[0].factors.push((0, beyond.clone())));
-    check("the mesh has none such", &|recipe| recipe.arguments[0].dims[0] = beyond.clone());
+    check("has no factor `n1`", &|recipe| recipe.ops[0].factors.push((31, nothing)));
+    check("which the mesh does not have", &|recipe| recipe.ops[0].factors.push((0, beyond)));
+    check("the mesh has none such", &|recipe| recipe.arguments[0].dims[0] = beyond);
     check("is cut by what cuts another factor", &|recipe| {
         let cut = recipe.ops.iter_mut().find(|op| !op.factors.is_empty()).expect("an op that is cut");
-        let pieces = cut.factors[0].1.clone();
+        let pieces = cut.factors[0].1;
         let other = if cut.factors[0].0 == 0 { 1 } else { 0 };
         cut.factors.push((other, pieces));
     });

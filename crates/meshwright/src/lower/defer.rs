@@ -118,11 +118,8 @@ fn leave_loop(layout: &mut Layout<'_>, ways: &mut Ways<'_>, open: &mut Opened, v
     let CarriedSum { argument, result, trips } = carried;
     let Some(node) = &open[value.index()] else { return };
     let joins = node.joined.contains(&argument);
-    let lies = Sharding {
-        partial: node.lies.partial.clone(),
-        reduction: node.lies.reduction,
-        ..layout.sharding(result).clone()
-    };
+    let lies =
+        Sharding { partial: node.lies.partial, reduction: node.lies.reduction, ..layout.sharding(result).clone() };
     let after = ways.price(layout.program.ty(result), &lies, &lies.finished(), haste(layout, result));
     let in_time = lies.partial.iter().any(|&piece| layout.mesh.is_temporal(piece));
     let is_worth_it = |after: &f64| in_time || *after < node.finished_price * trips as f64;
@@ -274,7 +271,7 @@ fn spread_price(
     }
     let rule = layout.rule(op);
     let mut wanted = strategy.sharding(rule, &layout.mesh, &rule.operands[usize::from(index)]);
-    (wanted.partial, wanted.reduction) = (lies.partial.clone(), lies.reduction);
+    (wanted.partial, wanted.reduction) = (lies.partial, lies.reduction);
     ways.price(layout.program.ty(operand), layout.sharding(operand), &wanted, haste(layout, operand))
 }
 
@@ -319,7 +316,7 @@ fn apply(layout: &mut Layout<'_>, node: &Open) {
     let Some(op) = node.op else { return };
     layout.set_strategy(op, node.strategy.clone());
     if !node.joined.is_empty() {
-        let carried = Carried { pieces: node.lies.partial.clone(), reduction: node.lies.reduction };
+        let carried = Carried { pieces: node.lies.partial, reduction: node.lies.reduction };
         layout.set_carried(op, carried);
     }
 }

@@ -283,7 +283,7 @@ fn moved(from: &Sharding, to: &Sharding) -> Option<Moved> {
         }
     }
     let dim = from.dims.iter().zip(&to.dims).position(|(before, after)| !after.starts_with(before))?;
-    Some(Moved { from: dim, to: dim, pieces: from.dims[dim].clone() })
+    Some(Moved { from: dim, to: dim, pieces: from.dims[dim] })
 }
 
 fn without(pieces: &[Piece], others: PieceSet) -> Pieces {

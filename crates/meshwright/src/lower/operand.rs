@@ -133,7 +133,7 @@ impl Emitter<'_, '_, '_> {
             value
         } else {
             let value = self.get(old, &finished, reason)?;
-            let step = Step::Spread { pieces: wanted.partial.clone(), reduction: wanted.reduction };
+            let step = Step::Spread { pieces: wanted.partial, reduction: wanted.reduction };
             self.step(value, self.old.ty(old), &finished, &step, wanted)?
         };
         self.add_copy(old, value, wanted.clone());
@@ -151,8 +151,8 @@ impl Emitter<'_, '_, '_> {
         let mut from = Sharding::whole(wanted.dims.len());
         for (dim, pieces) in wanted.dims.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty()) {
             let mut to = from.clone();
-            to.dims[dim] = pieces.clone();
-            let Move { step, to } = Move { step: Step::Slice { dim, pieces: pieces.clone() }, to };
+            to.dims[dim] = *pieces;
+            let Move { step, to } = Move { step: Step::Slice { dim, pieces: *pieces }, to };
             value = self.step(value, self.old.ty(operation.results[0]), &from, &step, &to)?;
             from = to;
         }

@@ -282,7 +282,7 @@ impl Search<'_> {
         for pieces in [&pending, &lost] {
             if !pieces.is_empty() {
                 let to = without_partial(from, pieces);
-                moves.push(Move { step: Step::AllReduce { pieces: pieces.clone(), reduction: from.reduction }, to });
+                moves.push(Move { step: Step::AllReduce { pieces: *pieces, reduction: from.reduction }, to });
             }
         }
         for dim in 0..from.dims.len() {
@@ -332,7 +332,7 @@ impl Search<'_> {
                 to.dims[other].extend(pieces.iter().copied());
                 let fits = self.mesh.product(&to.dims[other]) <= self.ty.shape[other];
                 if fits && self.may_step(&gathered, &to, other) {
-                    moves.push(Move { step: Step::AllToAll { from: dim, to: other, pieces: pieces.clone() }, to });
+                    moves.push(Move { step: Step::AllToAll { from: dim, to: other, pieces }, to });
                 }
                 self.slice_before(from, dim, &missing, moves);
             }
@@ -434,7 +434,7 @@ fn lists(pieces: &[Piece]) -> Vec<Pieces> {
     while done < lists.len() {
         for &piece in pieces {
             if !lists[done].contains(&piece) {
-                let mut longer = lists[done].clone();
+                let mut longer = lists[done];
                 longer.push(piece);
                 lists.push(longer);
             }

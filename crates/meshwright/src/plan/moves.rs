@@ -187,7 +187,7 @@ impl<'a> Moves<'a> {
             let before = spread.iter().fold(to, |place, &axis| place.with(axis, 0));
             let pieces: Pieces = spread.iter().flat_map(|&axis| axes.pieces[axis].iter().copied()).collect();
             let bytes = axes.local(before, ty).bytes();
-            let step = Step::Spread { pieces: pieces.clone(), reduction: Reduction::Sum };
+            let step = Step::Spread { pieces, reduction: Reduction::Sum };
             let own = price(mesh, &Movement { step: &step, pieces: &pieces, before: bytes, after: bytes, haste });
             return self.seconds(ty, from, before) + own;
         }
@@ -252,11 +252,11 @@ impl Ways<'_> {
         let reduction = Reduction::Sum;
         let dim = |spot: u32| spot as usize - 1;
         let step = match (spot, target) {
-            (0, _) => Step::Slice { dim: dim(target), pieces: pieces.clone() },
-            (PARTIAL, 0) => Step::AllReduce { pieces: pieces.clone(), reduction },
-            (PARTIAL, _) => Step::ReduceScatter { dim: dim(target), pieces: pieces.clone(), reduction },
-            (_, 0) => Step::AllGather { dim: dim(spot), pieces: pieces.clone() },
-            (_, _) => Step::AllToAll { from: dim(spot), to: dim(target), pieces: pieces.clone() },
+            (0, _) => Step::Slice { dim: dim(target), pieces },
+            (PARTIAL, 0) => Step::AllReduce { pieces, reduction },
+            (PARTIAL, _) => Step::ReduceScatter { dim: dim(target), pieces, reduction },
+            (_, 0) => Step::AllGather { dim: dim(spot), pieces },
+            (_, _) => Step::AllToAll { from: dim(spot), to: dim(target), pieces },
         };
         let haste = self.haste;
         let own = (self.price)(self.mesh, &Movement { step: &step, pieces: &pieces, before, after, haste });

@@ -76,7 +76,7 @@ impl Chosen<'_> {
             self.sharding(program, value, place)
         });
         let factors = cut.strategy.factors.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
-        let factors = factors.map(|(factor, pieces)| (factor as FactorId, pieces.clone())).collect();
+        let factors = factors.map(|(factor, pieces)| (factor as FactorId, *pieces)).collect();
         OpRecipe { op, factors, results: results.collect() }
     }
 

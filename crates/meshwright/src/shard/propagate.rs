@@ -62,7 +62,7 @@ impl Layout<'_> {
             return;
         }
         for dim in 0..self.program.shape(from).len() {
-            let pieces = self.sharding(from).dims[dim].clone();
+            let pieces = self.sharding(from).dims[dim];
             self.lengthen(to, dim, &pieces);
         }
     }

@@ -185,7 +185,7 @@ mod tests {
     fn what_is_described_is_read_back() {
         let mesh = Mesh::parse("a=2,b=4").unwrap();
         let (a, b) = (mesh.pieces(0), mesh.pieces(1));
-        for dims in [vec![], vec![a.clone(), b.clone()], vec![Pieces::new(), b[1..].into(), Pieces::new()]] {
+        for dims in [vec![], vec![a, b], vec![Pieces::new(), b[1..].into(), Pieces::new()]] {
             let sharding = Sharding { dims: dims.into(), ..Sharding::default() };
             assert_eq!(Sharding::parse(&sharding.describe(&mesh), &mesh), Ok(sharding));
         }

@@ -78,7 +78,7 @@ fn ways(layout: &Layout<'_>, op: OpId) -> Vec<OpRecipe> {
     let strategies = strategies(layout, op);
     let recipes = strategies.iter().flat_map(|strategy| {
         let factors = strategy.factors.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
-        let factors: Vec<_> = factors.map(|(factor, pieces)| (factor as FactorId, pieces.clone())).collect();
+        let factors: Vec<_> = factors.map(|(factor, pieces)| (factor as FactorId, *pieces)).collect();
         let made = strategy.result(rule, mesh, &rule.results[0]);
         finished(layout, layout.program.ops[op].results[0], &made).into_iter().map(move |lies| OpRecipe {
             op,

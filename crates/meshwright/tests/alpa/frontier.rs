@@ -338,7 +338,7 @@ impl<'s, 'p> Search<'s, 'p> {
         };
         let op_recipe = |(&op, &(way, lies)): (&OpId, &(&Way, Place))| {
             let factors = way.strategy.factors.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
-            let factors = factors.map(|(factor, pieces)| (factor as FactorId, pieces.clone())).collect();
+            let factors = factors.map(|(factor, pieces)| (factor as FactorId, *pieces)).collect();
             // What is left in parts is brought where its reader wants it.
             let is_partial = !self.places[usize::from(lies)].partial.is_empty();
             let reader = if is_partial { wanted(program.ops[op].results[0]) } else { None };

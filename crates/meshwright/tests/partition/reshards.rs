@@ -107,7 +107,7 @@ fn a_cut_that_changes_its_dimension_is_one_exchange() {
 fn a_sum_that_is_cut_is_one_scattered_reduction() {
     let (mesh, ty) = (mesh("a=4"), Type::new(DType::F32, &[1024, 1024]));
     let pieces = Pieces::from_slice(&[Piece(0), Piece(1)]);
-    let from = Sharding { partial: pieces.clone(), ..Sharding::whole(2) };
+    let from = Sharding { partial: pieces, ..Sharding::whole(2) };
     let to = cut(&[vec![0, 1], vec![]]);
     let (moves, _) = way(&mesh, &ty, &from, &to);
     let step = Step::ReduceScatter { dim: 0, pieces, reduction: Reduction::Sum };
@@ -239,16 +239,16 @@ fn plainest(mesh: &Mesh, ty: &Type, from: &Sharding, to: &Sharding) -> f64 {
     }
     let mut steps = Vec::new();
     for (dim, pieces) in from.dims.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty()) {
-        steps.push(Step::AllGather { dim, pieces: pieces.clone() });
+        steps.push(Step::AllGather { dim, pieces: *pieces });
     }
     if !from.partial.is_empty() {
-        steps.push(Step::AllReduce { pieces: from.partial.clone(), reduction: from.reduction });
+        steps.push(Step::AllReduce { pieces: from.partial, reduction: from.reduction });
     }
     if !to.partial.is_empty() {
-        steps.push(Step::Spread { pieces: to.partial.clone(), reduction: to.reduction });
+        steps.push(Step::Spread { pieces: to.partial, reduction: to.reduction });
     }
     for (dim, pieces) in to.dims.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty()) {
-        steps.push(Step::Slice { dim, pieces: pieces.clone() });
+        steps.push(Step::Slice { dim, pieces: *pieces });
     }
     let (mut at, mut price) = (from.clone(), 0.0);
     for step in &steps {
@@ -292,7 +292,7 @@ fn steps(mesh: &Mesh, ty: &Type, at: &Sharding, to: &Sharding) -> Vec<(Step, Sha
         for keep in 0..pieces.len() {
             let pieces = Pieces::from_slice(&pieces[keep..]);
             let others = (0..ty.rank()).filter(|&other| other != dim);
-            steps.extend(others.map(|to| Step::AllToAll { from: dim, to, pieces: pieces.clone() }));
+            steps.extend(others.map(|to| Step::AllToAll { from: dim, to, pieces: pieces }));
             steps.push(Step::AllGather { dim, pieces });
         }
         steps.extend(lists(&unused).into_iter().map(|pieces| Step::Slice { dim, pieces }));
@@ -339,7 +339,7 @@ fn lists(pieces: &[Piece]) -> Vec<Pieces> {
     while index < all.len() {
         for &piece in pieces {
             if !all[index].contains(&piece) {
-                let mut longer = all[index].clone();
+                let mut longer = all[index];
                 longer.push(piece);
                 all.push(longer);
             }

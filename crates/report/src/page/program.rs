@@ -263,7 +263,7 @@ impl<'f, 'p> Finder<'f, 'p> {
             Cuts::Layout(layout) => {
                 let factors = layout.strategy(op).factors.iter().enumerate();
                 Cut {
-                    factors: factors.map(|(factor, pieces)| (factor as FactorId, pieces.clone())).collect(),
+                    factors: factors.map(|(factor, pieces)| (factor as FactorId, *pieces)).collect(),
                     made: layout.produced(op).into_iter().next(),
                     lies: result.map(|&value| layout.sharding(value).clone()),
                 }
@@ -272,7 +272,7 @@ impl<'f, 'p> Finder<'f, 'p> {
                 Some(recipe) => {
                     let mut strategy = Strategy::whole(rule);
                     for (factor, pieces) in &recipe.factors {
-                        strategy.factors[usize::from(*factor)] = pieces.clone();
+                        strategy.factors[usize::from(*factor)] = *pieces;
                     }
                     let made = rule.results.first().map(|labels| strategy.result(rule, self.mesh, labels));
                     Cut { factors: recipe.factors.clone(), made, lies: recipe.results.first().cloned() }
