@@ -232,6 +232,7 @@ pub(crate) struct Asked {
 
 /// A plan as Python gets it.
 #[derive(IntoPyObject)]
+#[expect(clippy::large_enum_variant, reason = "it is given to Python at once")]
 enum AnyPlan {
     Plan(Plan),
     Pipeline(Pipeline),

@@ -292,7 +292,7 @@ fn steps(mesh: &Mesh, ty: &Type, at: &Sharding, to: &Sharding) -> Vec<(Step, Sha
         for keep in 0..pieces.len() {
             let pieces = Pieces::from_slice(&pieces[keep..]);
             let others = (0..ty.rank()).filter(|&other| other != dim);
-            steps.extend(others.map(|to| Step::AllToAll { from: dim, to, pieces: pieces }));
+            steps.extend(others.map(|to| Step::AllToAll { from: dim, to, pieces }));
             steps.push(Step::AllGather { dim, pieces });
         }
         steps.extend(lists(&unused).into_iter().map(|pieces| Step::Slice { dim, pieces }));

@@ -87,11 +87,11 @@ pub(super) fn of_tactics(
     let mut steps = Steps::new(on, program, &first.anatomy.classes);
     let begin = "Every device does everything.".to_owned();
     let Ok((_, whole)) = lower_layout(first, &estimate) else { return Vec::new() };
-    steps.add("as written", begin, whole, Vec::new());
+    steps.add("as written", begin, &whole, Vec::new());
     for (number, (snapshot, notes)) in laid.snapshots.iter().zip(&laid.notes).enumerate() {
         let Ok((_, local)) = lower_layout(snapshot.clone(), &estimate) else { return Vec::new() };
         let words = format!("Tactic {} of {} is applied and carried through the program.", number + 1, names.len());
-        steps.add(&names[number], words, local, notes.clone());
+        steps.add(&names[number], words, &local, notes.clone());
     }
     steps.parts
 }
@@ -105,7 +105,7 @@ pub(super) fn of_recipe(summary: &Summary<'_>, program: &Program, recipe: &Recip
     let mut steps = Steps::new(On { cluster, engine }, program, &anatomy.classes);
     for (name, words, recipe) in partial_recipes(program, recipe) {
         let Ok((local, _)) = recipe.lower(program, &price) else { return Vec::new() };
-        steps.add(name, words, local, Vec::new());
+        steps.add(name, words, &local, Vec::new());
     }
     if let (Some(_), Some(last)) = (&recipe.staging, steps.parts.last().cloned()) {
         let mut staged = StepPart { name: "stages".to_owned(), changes: Vec::new(), ..last };
@@ -180,10 +180,10 @@ impl<'s> Steps<'s> {
         Steps { on, classes: classes.to_vec(), names, lay: Vec::new(), parts: Vec::new() }
     }
 
-    fn add(&mut self, name: &str, words: String, local: LocalProgram, notes: Vec<String>) {
+    fn add(&mut self, name: &str, words: String, local: &LocalProgram, notes: Vec<String>) {
         let lies: Vec<String> = local.arguments.iter().map(|lies| lies.describe(&local.mesh)).collect();
         let measures = measure(&local.program);
-        let prepared = Prepared::whole(&local, &self.classes, self.on.engine);
+        let prepared = Prepared::whole(local, &self.classes, self.on.engine);
         let timeline = simulate(&prepared, self.on.cluster, self.on.engine);
         let (peak_bytes, classes) = peak(&timeline);
         let first = timeline.stages.first();
