@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::exposure::{Exposure, Load, Rates};
-use super::label::{Effort, Labelled};
+use super::label::{Effort, Labelled, Until};
 use super::parallel::in_parallel;
 use super::search::{Request, Searched};
 use super::sketch::{Outcome, Sketch};
@@ -83,10 +83,11 @@ impl<'g> Candidate<'g> {
         }
     }
 
-    /// The same, labelled with more effort.
-    pub(super) fn deepened(mut self) -> Candidate<'g> {
+    /// The same, labelled with more effort, as long as it may take no longer than so many seconds.
+    pub(super) fn deepened(mut self, most_seconds: f64) -> Candidate<'g> {
         if let Some(next) = &self.next {
-            let deeper = self.sketch.label(self.limit_bytes, next.exposure, Some(next), Effort::Much);
+            let until = Until { effort: Effort::Much, most_seconds };
+            let deeper = self.sketch.label_bound(self.limit_bytes, next.exposure, next, until);
             self.next = deeper.or(self.next);
         }
         self

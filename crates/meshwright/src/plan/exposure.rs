@@ -67,6 +67,15 @@ impl Exposure {
         Exposure { forward: rates(loads.forward), backward: rates(loads.backward) }
     }
 
+    /// Halfway to another.
+    pub(super) fn between(self, other: Exposure) -> Exposure {
+        let rates = |own: Rates, other: Rates| Rates {
+            computing: 0.5 * (own.computing + other.computing),
+            moving: 0.5 * (own.moving + other.moving),
+        };
+        Exposure { forward: rates(self.forward, other.forward), backward: rates(self.backward, other.backward) }
+    }
+
     pub(super) fn of(&self, is_forward: bool) -> Rates {
         if is_forward { self.forward } else { self.backward }
     }

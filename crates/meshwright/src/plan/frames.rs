@@ -7,8 +7,7 @@ use crate::shard::{Axis, Mesh};
 /// More axes than these make more ways to cut than can be looked at.
 const MOST_AXES: usize = 2;
 
-/// All ways to cut the levels of a cluster into axes, the coarsest first. An axis lies within a level; what spans
-/// both is cut by an axis of each.
+/// All ways to cut the levels of a cluster into axes that lie within a level each, the coarsest first.
 pub(super) fn frames(cluster: &Cluster) -> Result<Vec<Mesh>, String> {
     frames_of(cluster.node_count(), cluster.devices_per_node())
 }
@@ -32,6 +31,14 @@ pub(super) fn frames_of(node_count: usize, device_count: usize) -> Result<Vec<Me
     }
     meshes.sort_by_key(|mesh| mesh.axes.len());
     Ok(meshes)
+}
+
+/// The ways to cut a cluster into groups within its nodes beside all the rest, which is one axis across its levels.
+pub(super) fn spanning_frames(cluster: &Cluster) -> Result<Vec<Mesh>, String> {
+    let (nodes, devices) = (cluster.node_count(), cluster.devices_per_node());
+    let parts = (2..devices).rev().filter(|part| nodes > 1 && devices.is_multiple_of(*part));
+    let axis = |name: &str, size: usize| Axis { name: name.to_owned(), size, temporal: false };
+    parts.map(|part| Mesh::new(vec![axis("group", nodes * devices / part), axis("device", part)])).collect()
 }
 
 /// All ways to cut so many devices into axes with these names, in their order; those with equal parts first. The last
@@ -100,6 +107,17 @@ mod tests {
         let meshes = named_frames(&names.iter().collect::<Vec<_>>(), 4).expect("meshes");
         let meshes: Vec<String> = meshes.iter().map(Mesh::to_string).collect();
         assert_eq!(meshes, ["data=2,model=2", "data=1,model=4", "data=4,model=1"]);
+    }
+
+    #[test]
+    fn groups_within_nodes_lie_beside_an_axis_across_levels() {
+        let meshes = |cluster: &str| -> Vec<String> {
+            let cluster = crate::cluster::parse(cluster).expect("a cluster");
+            spanning_frames(&cluster).expect("meshes").iter().map(Mesh::to_string).collect()
+        };
+        assert_eq!(meshes("4x8xh100"), ["group=8,device=4", "group=16,device=2"]);
+        assert_eq!(meshes("8xh100"), [""; 0]);
+        assert_eq!(meshes("2x3xh100"), [""; 0]);
     }
 
     #[test]

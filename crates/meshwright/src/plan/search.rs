@@ -5,17 +5,18 @@ use std::sync::Arc;
 use super::binding::Binding;
 use super::candidate::{Candidate, refine};
 use super::check::check;
-use super::considered::{ALIKE, Considered, by_time, distinct, pareto};
+use super::considered::{Considered, by_time, distinct, pareto};
 use super::costs::Costs;
 use super::decision::{Decision, decisions};
 use super::fixed::Told;
+use super::improve::{improve, settle};
 use super::label::Labelled;
 use super::least::{UNLIMITED, least};
-use super::parallel::in_parallel;
+use super::rank::rank;
 use super::recipe::Recipe;
-use super::short::{hold, relieve, settle, slice, store};
-use super::sketch::{Frame, Ground, Outcome, Sketch};
-use super::space::{Sketched, Space};
+use super::short::{hold, slice};
+use super::sketch::{Ground, Outcome, Sketch};
+use super::space::Space;
 use super::work::Worker;
 use crate::cluster::Cluster;
 use crate::lower::{LocalProgram, Measures, Movement, measure};
@@ -145,14 +146,8 @@ pub(super) const NANOSECOND: f64 = 1e-9;
 pub(super) const MOST_SIMULATED: usize = 4;
 /// So many at once: what comes of them tells which others are worth it.
 pub(super) const AT_ONCE: usize = 4;
-/// With so many numbers of microbatches frames are labelled at once: what comes of them tells which others are worth it.
-const TIMES_AT_ONCE: usize = 2;
-/// Frames that cannot be near the best by this factor are not labelled to the end: labels and simulations differ by less.
-const MOST_WORSE_RANKED: f64 = 1.2;
 /// Frames are simulated at once whose labels differ by less than this factor.
 const MOST_WORSE_AT_ONCE: f64 = 1.06;
-/// So many frames are labelled with more effort before any is simulated.
-const MOST_DEEPENED: usize = 6;
 /// Frames whose labelling is worse than the best that was simulated by more than this factor are not simulated.
 pub(super) const MOST_WORSE: f64 = 1.03;
 /// The same where memory is short, so that labellings are further from what they come to.
@@ -179,9 +174,12 @@ pub(super) enum Otherwise {
     FindLeast,
 }
 
+/// What was simulated of a sketch.
+pub(super) type Found<'g> = (Arc<Sketch<'g>>, Outcome);
+
 /// What a search found, whether it fits or not.
 pub(super) struct Searched<'g> {
-    pub(super) found: Vec<(Arc<Sketch<'g>>, Outcome)>,
+    pub(super) found: Vec<Found<'g>>,
     lower_bound_seconds: f64,
     /// The first reason for which something could not be lowered.
     pub(super) first_error: Option<String>,
@@ -226,13 +224,10 @@ impl<'r> Request<'r> {
 
 /// Everything worth simulating under a limit, simulated.
 pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Otherwise) -> Searched<'g> {
-    let mut ranked = rank(request, space);
-    drop_refined(&mut ranked);
-    let mut ranked = deepen(ranked);
-    ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
+    let ranked = rank(request, space);
     let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
     searched.bound(&ranked);
-    simulate_ranked(request, by_kind(ranked), &mut searched);
+    simulate_ranked(request, ranked, &mut searched);
     if searched.best(request).is_none() {
         hold(request, space, &mut searched);
     }
@@ -248,13 +243,12 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
             searched = Searched { first_error, ..smallest };
         }
     }
-    relieve(request, space, &mut searched);
+    improve(request, space, &mut searched);
     slice(request, space, &mut searched);
     if searched.best(request).is_some_and(|(sketch, _)| !sketch.frame.is_held) {
         hold(request, space, &mut searched);
     }
     settle(request, &mut searched);
-    store(request, &mut searched);
     searched
 }
 
@@ -279,49 +273,16 @@ impl<'g> Searched<'g> {
 
     /// Whether labels of a sketch were simulated.
     pub(super) fn knows(&self, sketch: &Sketch<'_>, labelled: &Labelled) -> bool {
-        let is_same = |(other, outcome): &(Arc<Sketch<'g>>, Outcome)| {
-            other.frame == sketch.frame && outcome.labelled.labels == labelled.labels
-        };
+        let is_same =
+            |(other, outcome): &Found<'g>| other.frame == sketch.frame && outcome.labelled.labels == labelled.labels;
         self.found.iter().any(is_same)
     }
 
     /// The fastest of what fits.
-    pub(super) fn best(&self, request: &Request<'_>) -> Option<&(Arc<Sketch<'g>>, Outcome)> {
+    pub(super) fn best(&self, request: &Request<'_>) -> Option<&Found<'g>> {
         let fitting = self.found.iter().filter(|(_, outcome)| request.fits(outcome));
         fitting.min_by(|left, right| left.1.timeline.step_seconds.total_cmp(&right.1.timeline.step_seconds))
     }
-}
-
-/// Drops meshes that are no better than one of fewer axes: they do the same by more names.
-fn drop_refined(ranked: &mut Vec<Candidate<'_>>) {
-    let kind = |ranked: &Candidate<'_>| {
-        let Frame { mesh, microbatches, is_eager, .. } = &ranked.sketch.frame;
-        (*microbatches, *is_eager, mesh.axes.len(), ranked.seconds())
-    };
-    let kinds: Vec<_> = ranked.iter().map(kind).collect();
-    ranked.retain(|ranked| {
-        let (microbatches, is_eager, axes, seconds) = kind(ranked);
-        let is_as_good = |other: &(usize, bool, usize, f64)| other.2 < axes && other.3 <= seconds * (1.0 + ALIKE);
-        !kinds.iter().any(|other| (other.0, other.1) == (microbatches, is_eager) && is_as_good(other))
-    });
-}
-
-/// The best mesh for every number of microbatches first: labellings of frames alike are closer to each other than to
-/// the truth.
-fn by_kind(ranked: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
-    let mut kinds: Vec<(usize, bool)> = Vec::new();
-    let (mut first, mut rest) = (Vec::new(), Vec::new());
-    for ranked in ranked {
-        let kind = (ranked.sketch.frame.microbatches, ranked.sketch.frame.is_eager);
-        if kinds.contains(&kind) {
-            rest.push(ranked);
-        } else {
-            kinds.push(kind);
-            first.push(ranked);
-        }
-    }
-    first.extend(rest);
-    first
 }
 
 /// Simulates frames, those first that should be fastest: all that could be best, and as many more as it takes until
@@ -406,82 +367,6 @@ impl Outcome {
     /// The limit for labels with which what comes of them just fits, which it does already.
     pub(super) fn limit_bytes(&self, request: &Request<'_>) -> u64 {
         self.labelled.peak_bytes + (request.limit_bytes - self.peak_bytes)
-    }
-}
-
-/// Labels frames, roughly: those with few microbatches first, and of others only what may be near the best.
-fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
-    let limit_bytes = request.own_limit_bytes();
-    let (meshes, times) = (space.meshes.len(), space.counts.len());
-    let mut progress: Vec<Progress> = vec![Progress::default(); meshes];
-    let mut first: Vec<(&Sketched<'g>, Labelled)> = Vec::new();
-    let mut best = f64::INFINITY;
-    for start in (0..times).step_by(TIMES_AT_ONCE) {
-        let at_once = start..(start + TIMES_AT_ONCE).min(times);
-        let cells = at_once.flat_map(|time| (0..meshes).map(move |mesh| (mesh, time)));
-        let cells: Vec<(usize, usize)> = cells.filter(|(mesh, _)| !progress[*mesh].is_done).collect();
-        in_parallel(cells.clone(), |(mesh, time)| _ = space.sketches(mesh, time));
-        let sketches =
-            |&(mesh, time): &(usize, usize)| space.sketches(mesh, time).iter().map(move |one| (mesh, time, one));
-        let jobs: Vec<(usize, usize, &Sketched<'g>)> = cells.iter().flat_map(sketches).collect();
-        let labelled = in_parallel(jobs, |(mesh, time, sketched)| {
-            (mesh, time, sketched, sketched.label(limit_bytes, best * MOST_WORSE_RANKED))
-        });
-        for cell in cells {
-            let of_cell = labelled.iter().filter(|(mesh, time, ..)| (*mesh, *time) == cell);
-            progress[cell.0].add(of_cell.filter_map(|(.., labelled)| labelled.as_ref()));
-        }
-        for (_, _, sketched, labelled) in labelled {
-            if let Some(labelled) = labelled {
-                best = best.min(labelled.likely_seconds());
-                first.push((sketched, labelled));
-            }
-        }
-    }
-    in_parallel(first, |(sketched, first)| {
-        let may_be_near = first.lower_bound_seconds <= best * MOST_WORSE_RANKED;
-        let again = may_be_near.then(|| sketched.label_again(limit_bytes, &first)).flatten();
-        Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, again.unwrap_or(first))
-    })
-}
-
-/// Labels those once more that could be far better than was found, with more effort.
-fn deepen(ranked: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
-    let best = ranked.iter().map(Candidate::seconds).fold(f64::INFINITY, f64::min);
-    let mut order: Vec<(f64, usize)> = ranked.iter().map(Candidate::bound_seconds).zip(0..).collect();
-    order.retain(|&(bound, _)| bound < best);
-    order.sort_by(|left, right| left.0.total_cmp(&right.0));
-    order.truncate(MOST_DEEPENED);
-    let is_chosen = |index: usize| order.iter().any(|&(_, chosen)| chosen == index);
-    in_parallel(ranked.into_iter().enumerate().collect(), |(index, candidate): (usize, Candidate<'_>)| {
-        if is_chosen(index) { candidate.deepened() } else { candidate }
-    })
-}
-
-/// What is known of a mesh with the numbers of microbatches that were looked at.
-#[derive(Clone)]
-struct Progress {
-    best: f64,
-    is_done: bool,
-}
-
-impl Default for Progress {
-    fn default() -> Progress {
-        Progress { best: f64::INFINITY, is_done: false }
-    }
-}
-
-impl Progress {
-    /// Takes in the next number of microbatches. More save memory, which is not needed once everything fits, and hide
-    /// more, which soon ends.
-    fn add<'l>(&mut self, labelled: impl Iterator<Item = &'l Labelled>) {
-        let (mut seconds, mut is_bound) = (f64::INFINITY, true);
-        for labelled in labelled {
-            seconds = seconds.min(labelled.likely_seconds());
-            is_bound &= labelled.is_bound;
-        }
-        self.is_done |= !is_bound && seconds > self.best;
-        self.best = self.best.min(seconds);
     }
 }
 

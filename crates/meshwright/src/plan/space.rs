@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::exposure::Exposure;
 use super::fixed::Fixed;
-use super::frames::{batch, frames, microbatch_counts, named_frames};
+use super::frames::{batch, frames, microbatch_counts, named_frames, spanning_frames};
 use super::label::{Effort, Labelled, Until};
 use super::search::{Refusal, Request};
 use super::sketch::{Frame, Ground, Sketch};
@@ -17,6 +17,8 @@ use crate::tactics::Freedom;
 pub(super) struct Space<'g> {
     ground: &'g Ground<'g>,
     pub(super) meshes: Vec<Mesh>,
+    /// How many of the meshes come first. The others have an axis across the levels of the cluster.
+    pub(super) first_meshes: usize,
     /// How many microbatches, the least first.
     pub(super) counts: Vec<usize>,
     /// What each of them cuts.
@@ -45,7 +47,7 @@ const MUCH_MORE: f64 = 1.5;
 
 impl<'g> Space<'g> {
     pub(super) fn new(request: &Request<'_>, ground: &'g Ground<'g>) -> Result<Space<'g>, Refusal> {
-        let meshes = meshes(request).map_err(Refusal::Unplannable)?;
+        let (mut meshes, spanning) = meshes(request).map_err(Refusal::Unplannable)?;
         if let Some(told) = request.told {
             // What cannot be laid out on any mesh is told of the first; on some it may only not divide.
             let batch = batch(request.program, &ground.arguments);
@@ -65,9 +67,11 @@ impl<'g> Space<'g> {
             None if request.told.is_some_and(|told| !told.auto.may(Freedom::Microbatches)) => vec![1],
             None => microbatch_counts(request.program, &ground.arguments),
         };
+        let first_meshes = meshes.len();
+        meshes.extend(spanning);
         let times = counts.iter().map(|_| OnceLock::new()).collect();
         let cells = (0..meshes.len() * counts.len()).map(|_| OnceLock::new()).collect();
-        Ok(Space { ground, meshes, counts, times, cells, slices: OnceLock::new() })
+        Ok(Space { ground, meshes, first_meshes, counts, times, cells, slices: OnceLock::new() })
     }
 
     /// What is known of the program.
@@ -114,9 +118,9 @@ impl<'g> Space<'g> {
         is_allowed && self.ground.costs.host_seconds_per_byte > 0.0
     }
 
-    /// All sketches.
+    /// All sketches of the first meshes.
     pub(super) fn all(&self) -> impl Iterator<Item = &Sketched<'g>> {
-        let cells = (0..self.meshes.len()).flat_map(|mesh| (0..self.counts.len()).map(move |time| (mesh, time)));
+        let cells = (0..self.first_meshes).flat_map(|mesh| (0..self.counts.len()).map(move |time| (mesh, time)));
         cells.flat_map(|(mesh, time)| self.sketches(mesh, time))
     }
 
@@ -173,10 +177,19 @@ impl<'g> Sketched<'g> {
         self.free.get().and_then(Option::as_ref).map_or(0.0, |free| free.seconds)
     }
 
-    /// The cheapest labels under a limit before anything is known of what is hidden; perhaps none where nothing is as
-    /// fast as so many seconds.
+    /// The cheapest labels before anything is known of what is hidden, where a limit leaves memory enough for them.
+    pub(super) fn label_free(&self, limit_bytes: u64) -> Option<Labelled> {
+        let free = self.first_free()?;
+        (free.peak_bytes <= limit_bytes).then(|| free.clone().under(limit_bytes))
+    }
+
+    fn first_free(&self) -> Option<&Labelled> {
+        self.free.get_or_init(|| self.sketch.label_free(FIRST_EXPOSURE)).as_ref()
+    }
+
+    /// The same whatever the limit leaves; perhaps none where nothing is as fast as so many seconds.
     pub(super) fn label(&self, limit_bytes: u64, most_seconds: f64) -> Option<Labelled> {
-        let free = self.free.get_or_init(|| self.sketch.label_free(FIRST_EXPOSURE)).as_ref()?;
+        let free = self.first_free()?;
         if free.peak_bytes <= limit_bytes {
             return Some(free.clone().under(limit_bytes));
         }
@@ -189,13 +202,13 @@ impl<'g> Sketched<'g> {
     }
 
     /// The same with what is hidden if as much is as mostly is, where that is another thing.
-    pub(super) fn label_again(&self, limit_bytes: u64, first: &Labelled) -> Option<Labelled> {
+    pub(super) fn label_again(&self, limit_bytes: u64, first: &Labelled, most_seconds: f64) -> Option<Labelled> {
         let exposure = Exposure::likely(&first.loads);
         // What takes longer than computing cannot be hidden behind it.
         if exposure.backward.moving <= FIRST_EXPOSURE.backward.moving * MUCH_MORE {
             return None;
         }
-        let until = Until { effort: Effort::Little, most_seconds: f64::INFINITY };
+        let until = Until { effort: Effort::Little, most_seconds };
         if first.is_bound {
             return self.sketch.label_bound(limit_bytes, exposure, first, until);
         }
@@ -207,15 +220,16 @@ impl<'g> Sketched<'g> {
     }
 }
 
-/// The meshes that are tried: the one that is given, those with the axes that tactics name, or all.
-fn meshes(request: &Request<'_>) -> Result<Vec<Mesh>, String> {
+/// The meshes that are tried: the one that is given, those with the axes that tactics name, or all, of which those with an
+/// axis across levels are apart.
+fn meshes(request: &Request<'_>) -> Result<(Vec<Mesh>, Vec<Mesh>), String> {
     let devices = request.cluster.devices();
     if let Some(mesh) = request.mesh {
         let has_time = mesh.axes.iter().any(|axis| axis.temporal);
         if mesh.devices() != devices || has_time {
             return Err(format!("the mesh has to have {devices} devices, as the cluster, and no axis in time"));
         }
-        return Ok(vec![mesh.clone()]);
+        return Ok((vec![mesh.clone()], Vec::new()));
     }
     let mut names: Vec<&String> = Vec::new();
     if let Some(told) = request.told {
@@ -227,14 +241,14 @@ fn meshes(request: &Request<'_>) -> Result<Vec<Mesh>, String> {
         }
     }
     if names.is_empty() {
-        return frames(request.cluster);
+        return Ok((frames(request.cluster)?, spanning_frames(request.cluster)?));
     }
     // Where axes are not limited there is one more, for what nobody spoke of.
     let rest = REST.to_owned();
     if request.told.is_some_and(|told| told.auto.axes.is_none()) && !names.contains(&&rest) {
         names.insert(0, &rest);
     }
-    named_frames(&names, devices)
+    Ok((named_frames(&names, devices)?, Vec::new()))
 }
 
 /// The axis that is left to planning where tactics name others.

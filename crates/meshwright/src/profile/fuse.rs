@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::graph::{Cost, Graph, Kind, Node, NodeId};
+use super::make::Processor;
 use crate::program::{Binary, Op, Program, Unary};
 
 /// What runs as one piece of code and writes one result.
@@ -126,6 +127,10 @@ impl<'g> Fusion<'g> {
         loop {
             for _ in 0..above.len() {
                 let Some(node) = above.pop_front() else { break };
+                if self.is_spread_anywhere(node) {
+                    self.absorb(root, node);
+                    continue;
+                }
                 if self.only_reader(node) != Some(root) {
                     continue;
                 }
@@ -154,6 +159,14 @@ impl<'g> Fusion<'g> {
             self.library[root] = true;
             below = self.only_reader(root).filter(|_| !is_call);
         }
+    }
+
+    /// Whether something small is spread wherever it is read, however many read it so: libraries do not, but what
+    /// accelerators run for a sum is compiled for it.
+    fn is_spread_anywhere(&self, node: NodeId) -> bool {
+        self.graph.processor == Processor::Accelerator
+            && self.graph.nodes[node].kind == Kind::Loop(Cost::Broadcast)
+            && !self.is_result[node]
     }
 
     /// The reader of a node that nobody else reads.

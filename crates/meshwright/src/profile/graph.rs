@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::fuse::SMALLEST_FOR_LIBRARIES;
+use super::make::Processor;
 use crate::program::{Binary, DType, Dims, DotGeneral, Op, OpId, Program, Type, Unary, ValueId};
 
 /// The place of a node in its graph, and in program order.
@@ -19,6 +20,8 @@ pub(super) struct Graph {
     pub(super) results: Vec<NodeId>,
     /// The node of each value.
     pub(super) values: FxHashMap<ValueId, NodeId>,
+    /// What it is compiled for.
+    pub(super) processor: Processor,
 }
 
 #[derive(Clone, Debug)]

@@ -48,7 +48,7 @@ pub(super) fn graph(program: &Program, region: RegionId, processor: Processor) -
         maker.add(op);
     }
     let results = content.results.iter().map(|&value| maker.node(value)).collect();
-    Graph { nodes: maker.nodes, results, values: maker.known }
+    Graph { nodes: maker.nodes, results, values: maker.known, processor }
 }
 
 struct Maker<'p> {

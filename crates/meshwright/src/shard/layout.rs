@@ -72,7 +72,8 @@ impl<'p> Layout<'p> {
     pub fn new(program: &'p Program, mesh: Mesh) -> Layout<'p> {
         let mut order = Vec::new();
         collect_ops(program, program.body, &mut order);
-        let mut rules = vec![Rule::default(); program.ops.len()];
+        let mut rules = Vec::new();
+        rules.resize_with(program.ops.len(), Rule::default);
         for &op in &order {
             rules[op.index()] = rule(program, op);
         }
@@ -104,6 +105,8 @@ impl<'p> Layout<'p> {
     /// The same program on another mesh, everything whole.
     pub(crate) fn on(&self, mesh: Mesh) -> Layout<'p> {
         let program = self.program;
+        let mut causes = Vec::new();
+        causes.resize_with(program.values.len(), SmallVec::new);
         Layout {
             program,
             mesh,
@@ -121,7 +124,7 @@ impl<'p> Layout<'p> {
             carried: vec![None; program.ops.len()],
             eager: PieceSet::default(),
             sliced: PieceSet::default(),
-            causes: vec![SmallVec::new(); program.values.len()],
+            causes,
             tactic: 0,
             dirty: vec![false; program.ops.len()],
         }

@@ -94,6 +94,9 @@ impl Strategy {
 
     /// The pieces of a dimension with these factors.
     fn dim_pieces(&self, rule: &Rule, mesh: &Mesh, factors: &[FactorId]) -> Pieces {
+        if let [factor] = factors {
+            return self.factors[usize::from(*factor)];
+        }
         let mut pieces = Pieces::new();
         for &factor in factors {
             let cut = &self.factors[usize::from(factor)];
