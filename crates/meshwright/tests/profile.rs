@@ -4,7 +4,7 @@
 mod common;
 mod recorded;
 
-use meshwright::profile::work;
+use meshwright::profile::{MemoryModel, profile, work};
 use meshwright::program::Op;
 use recorded::{Attention, Comparison, SMALLEST, TORCH, against_torch, against_xla, number, program, rows};
 
@@ -66,3 +66,27 @@ fn memory_op_by_op_is_what_pytorch_allocates() {
 
 /// Statistics of a few numbers are not the same.
 const NEAR_PYTORCH: f64 = 0.0005;
+
+/// A scale that the forward pass reads, and the backward pass in a sum: libraries for processors without an accelerator
+/// find it spread in memory.
+#[test]
+fn accelerators_spread_what_is_small_wherever_sums_read_it() {
+    let program = common::import_text(SCALED).expect("a program");
+    let temporary = |model: MemoryModel| profile(&program, model).memory.temporary_bytes();
+    let spread_bytes = 512 * 4096 * 4;
+    assert!(temporary(MemoryModel::Fused) >= spread_bytes, "{}", temporary(MemoryModel::Fused));
+    assert!(temporary(MemoryModel::Ordered) < spread_bytes, "{}", temporary(MemoryModel::Ordered));
+}
+
+const SCALED: &str = "
+func.func @main(%x: tensor<512x4096xf32>, %scale: tensor<4096xf32>, %gradient: tensor<512x4096xf32>)
+    -> (tensor<512x4096xf32>, tensor<512xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %spread = stablehlo.broadcast_in_dim %scale, dims = [1] : (tensor<4096xf32>) -> tensor<512x4096xf32>
+  %scaled = stablehlo.multiply %x, %spread : tensor<512x4096xf32>
+  %back = stablehlo.multiply %gradient, %spread : tensor<512x4096xf32>
+  %sum = stablehlo.reduce(%back init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<512x4096xf32>, tensor<f32>) -> tensor<512xf32>
+  return %scaled, %sum : tensor<512x4096xf32>, tensor<512xf32>
+}
+";
