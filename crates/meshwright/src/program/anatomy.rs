@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::recomputed::{Given, recomputed};
+use super::state::moved;
 use super::{ArgumentClass, Definition, Id, Op, OpId, Program, RegionId, ValueId, is_heavy};
 
 /// What arguments, results and ops are for.
@@ -319,7 +320,8 @@ fn owing_to_optimizer(program: &Program, classes: &[ArgumentClass], forward: &De
     owing
 }
 
-/// A way back from the next value of a parameter, through elementwise ops on values of its shape.
+/// A way back from the next value of a parameter, through elementwise ops on values of its shape, and what moves
+/// them between devices.
 struct Chain<'p> {
     program: &'p Program,
     forward: &'p Dependencies,
@@ -348,7 +350,15 @@ impl Chain<'_> {
             return true;
         };
         let operation = &self.program.ops[op];
-        if !operation.op.is_elementwise() || self.forward.ops[op.index()] {
+        if self.forward.ops[op.index()] {
+            return self.owing[value.index()];
+        }
+        if let Some(part) = moved(self.program, op) {
+            let is_update = self.follow(part) || self.owing[value.index()];
+            self.known.insert(value, is_update);
+            return is_update;
+        }
+        if !operation.op.is_elementwise() {
             return self.owing[value.index()];
         }
         let alike: Vec<ValueId> = self.alike(op, value).collect();

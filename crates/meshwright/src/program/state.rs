@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Definition, Id, OpId, Program, RegionId, ValueId};
+use super::{Definition, Id, Op, OpId, Program, RegionId, ValueId};
 
 /// What an argument is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,7 +175,6 @@ const MAXIMUM_HISTORY: usize = 4096;
 /// The arguments that reach a result through elementwise ops on values of its shape.
 fn elementwise_sources(program: &Program, result: usize) -> BTreeSet<usize> {
     let start = program.body().results[result];
-    let shape = program.shape(start);
     let mut sources = BTreeSet::new();
     let mut seen = FxHashSet::from_iter([start]);
     let mut pending = vec![start];
@@ -187,11 +186,17 @@ fn elementwise_sources(program: &Program, result: usize) -> BTreeSet<usize> {
             Definition::Argument { .. } => {}
             Definition::Result { op, .. } => {
                 let operation = &program.ops[op];
-                if !operation.op.is_elementwise() || seen.len() > MAXIMUM_HISTORY {
+                if seen.len() > MAXIMUM_HISTORY {
+                    continue;
+                }
+                if let Some(part) = moved(program, op).filter(|&part| seen.insert(part)) {
+                    pending.push(part);
+                }
+                if !operation.op.is_elementwise() {
                     continue;
                 }
                 for &operand in &operation.operands {
-                    if program.shape(operand) == shape && seen.insert(operand) {
+                    if program.shape(operand) == program.shape(value) && seen.insert(operand) {
                         pending.push(operand);
                     }
                 }
@@ -199,6 +204,14 @@ fn elementwise_sources(program: &Program, result: usize) -> BTreeSet<usize> {
         }
     }
     sources
+}
+
+/// What an op of a device's program makes its result of by taking a part of it, or by gathering the parts of other devices:
+/// a device may update a part of what it has all of.
+pub(super) fn moved(program: &Program, op: OpId) -> Option<ValueId> {
+    let operation = &program.ops[op];
+    let is_moved = matches!(operation.op, Op::AllGather(_) | Op::AllToAll(_) | Op::DynamicSlice { .. });
+    (is_moved && program.partitions > 1).then(|| operation.operands[0])
 }
 
 /// For every value, whether one of `targets` depends on it.
