@@ -323,12 +323,16 @@ def _moved(tensor: torch.Tensor) -> torch.Tensor:
 def _known(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
     """What an op gives, with the number that it is where all that it was made of are such: models count with tensors, and cut others
     there. PyTorch forgets numbers where it takes ops apart."""
-    if not isinstance(out, FakeTensor) or out.constant is not None or out.numel() != 1 or torch.Tag.nondeterministic_seeded in func.tags:
+    if not isinstance(out, FakeTensor) or out.constant is not None or out.numel() != 1:
+        return out
+    # What is drawn is no constant, and another device need not be here.
+    if torch.Tag.nondeterministic_seeded in func.tags or out.device.type != "cpu":
         return out
     given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     if given and all(_number(tensor) is not None for tensor in given):
+        real_args, real_kwargs = pytree.tree_map_only(torch.Tensor, _number, (args, kwargs))
         with unset_fake_temporarily():
-            out.constant = func(*pytree.tree_map_only(torch.Tensor, _number, args), **pytree.tree_map_only(torch.Tensor, _number, kwargs))
+            out.constant = func(*real_args, **real_kwargs)
         # Whoever writes to it makes it unknown again.
         out.fake_mode.fake_tensor_converter.add_constant_storage_mapping(out)
     return out

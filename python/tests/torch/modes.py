@@ -146,7 +146,10 @@ def freed() -> int:
     return max(every)
 
 
-WORK = {"drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "freed": freed, "compiled": compiled}
+WORK = {
+    "drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "freed": freed,
+    "compiled": compiled,
+}  # fmt: skip
 
 
 def main(names: list[str], said: str) -> None:
