@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,13 +67,13 @@ def _known_groups(mesh: DeviceMesh) -> dict[frozenset[tuple[int, ...]], Any]:
 
 def all_gather(value: torch.Tensor, dim: int, group: Group) -> torch.Tensor:
     """The parts of all devices one behind the other."""
-    return _in_order(_wait(_OPS.all_gather_into_tensor(value.contiguous(), group.size, group.name)), dim, group)
+    return _in_order(_called(_OPS.all_gather_into_tensor, value.contiguous(), group, group.size), dim, group)
 
 
 def all_gathers(values: Sequence[torch.Tensor], dims: Sequence[int], group: Group) -> list[torch.Tensor]:
     """Several gathers at once."""
-    made = _OPS.all_gather_into_tensor_coalesced([value.contiguous() for value in values], group.size, group.name)
-    return [_in_order(_wait(value), dim, group) for value, dim in zip(made, dims)]
+    made = _called(_OPS.all_gather_into_tensor_coalesced, [value.contiguous() for value in values], group, group.size)
+    return [_in_order(value, dim, group) for value, dim in zip(made, dims)]
 
 
 def _in_order(made: torch.Tensor, dim: int, group: Group) -> torch.Tensor:
@@ -88,12 +89,12 @@ def _in_order(made: torch.Tensor, dim: int, group: Group) -> torch.Tensor:
 def all_reduce(value: torch.Tensor, kind: str, group: Group) -> torch.Tensor:
     if value.dtype == torch.bool:
         return all_reduce(value.to(torch.uint8), _OF_BOOLS[kind], group).to(torch.bool)
-    return _wait(_OPS.all_reduce(value.contiguous(), kind, group.name))
+    return _called(_OPS.all_reduce, value.contiguous(), group, kind)
 
 
 def all_reduces(values: Sequence[torch.Tensor], kind: str, group: Group) -> list[torch.Tensor]:
     """Several sums at once."""
-    return [_wait(value) for value in _OPS.all_reduce_coalesced([value.contiguous() for value in values], kind, group.name)]
+    return _called(_OPS.all_reduce_coalesced, [value.contiguous() for value in values], group, kind)
 
 
 def reduce_scatter(value: torch.Tensor, kind: str, dim: int, group: Group) -> torch.Tensor:
@@ -110,7 +111,7 @@ def reduce_scatters(
     they belong."""
     if not group.is_gloo:
         whole = [_by_rank(value, dim, group) for value, dim in zip(values, dims)]
-        return [_wait(value) for value in _OPS.reduce_scatter_tensor_coalesced(whole, kind, group.size, group.name)]
+        return _called(_OPS.reduce_scatter_tensor_coalesced, whole, group, kind, group.size)
     shapes = [
         [size // group.size if own == dim else size for own, size in enumerate(value.shape)]
         for value, dim in zip(values, dims)
@@ -121,7 +122,7 @@ def reduce_scatters(
     del rows
     # Sizes are those of the first dimension.
     ones = [1] * group.size
-    received = _wait(_OPS.all_to_all_single(sent, ones, ones, group.name))
+    received = _called(_OPS.all_to_all_single, sent, group, ones, ones)
     del sent
     return [_reduced(part, kind).reshape(shape) for part, shape in zip(received.split(widths, 1), shapes)]
 
@@ -148,7 +149,7 @@ def all_to_all(value: torch.Tensor, split: int, concat: int, group: Group) -> to
     if group.order is not None:
         parts = [part for _, part in sorted(zip(group.order, parts), key=lambda row: row[0])]
     sizes = [1] * group.size
-    made = list(_wait(_OPS.all_to_all_single(torch.stack(parts), sizes, sizes, group.name)).unbind())
+    made = list(_called(_OPS.all_to_all_single, torch.stack(parts), group, sizes, sizes).unbind())
     if group.order is not None:
         made = [made[place] for place in group.order]
     return torch.cat(made, concat)
@@ -156,7 +157,7 @@ def all_to_all(value: torch.Tensor, split: int, concat: int, group: Group) -> to
 
 def broadcast(value: torch.Tensor, group: Group) -> torch.Tensor:
     """What the first device has."""
-    return _wait(_OPS.broadcast(value.contiguous(), group.ranks[0], group.name))
+    return _called(_OPS.broadcast, value.contiguous(), group, group.ranks[0])
 
 
 def permute(value: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:
@@ -179,5 +180,29 @@ def permute(value: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> torch.Tens
 _OF_BOOLS = {"any": "max", "all": "min", "sum": "max", "max": "max", "min": "min"}
 
 
-def _wait(value: torch.Tensor) -> torch.Tensor:
-    return _OPS.wait_tensor(value)
+# How often a thread of Gloo is looked for, and how long is slept in between: some milliseconds, as long as it takes until a
+# machine with more processes than cores lets that thread run.
+_LOOKS, _SECONDS = 400, 2e-5
+
+
+def _called(op: Any, given: Any, group: Group, *words: Any) -> Any:
+    """What a collective makes of a tensor or of several. These are held here until nobody else does: so they are freed by this
+    process itself, when the plan says so."""
+    made = op(given, *words, group.name)
+    return _finished(made, group) if torch.is_tensor(made) else [_finished(value, group) for value in made]
+
+
+def _finished(value: torch.Tensor, group: Group) -> torch.Tensor:
+    """What a collective gives, when it is there and nobody else holds it.
+
+    A thread of Gloo says that it is done before it lets go of what it read and wrote. Where this process went on at once,
+    memory would be freed later than the plan has it, or by that thread, of which PyTorch's profiler does not hear.
+    """
+    made = _OPS.wait_tensor(value)
+    if group.is_gloo and not torch.compiler.is_compiling():
+        for _ in range(_LOOKS):
+            # Python counts as one. What was read is let go of before what was written.
+            if made._use_count() == 1:
+                break
+            time.sleep(_SECONDS)
+    return made

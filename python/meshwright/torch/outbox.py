@@ -58,10 +58,11 @@ class Outbox:
 def _wait(sent: queue.SimpleQueue[tuple[int, Any]], arrived: queue.SimpleQueue[tuple[int, Exception | None]]) -> None:
     while True:
         number, work = sent.get()
+        failed = None
         try:
             work.wait()
-            arrived.put((number, None))
         except RuntimeError as error:
-            arrived.put((number, error))
-        # Works hold what they send, too.
+            failed = error
+        # Works hold what they send, too, and the process that is told next shall be the last to.
         del work
+        arrived.put((number, failed))

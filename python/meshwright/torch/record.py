@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -145,11 +146,11 @@ class Recorder(TorchDispatchMode):
         if name not in self.known and name not in self.rules and not func._schema.is_mutable:
             decomposed = self._decompose(func, name, args, kwargs)
             if decomposed is not NotImplemented:
-                return decomposed
+                return _known(func, args, kwargs, decomposed)
         out = func(*args, **kwargs)
         self._record(func, name, args, kwargs, out)
         _draw(name, args, out)
-        return out
+        return out if func._schema.is_mutable else _known(func, args, kwargs, out)
 
     def _decompose(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         decomposition = self.decompositions.get(func) or getattr(func, "impl_aten", None)
@@ -317,6 +318,28 @@ def _is_of_shapes(name: str, args: Any, kwargs: Any) -> bool:
 def _moved(tensor: torch.Tensor) -> torch.Tensor:
     tensor._meshwright_moved = True  # type: ignore[attr-defined]
     return tensor
+
+
+def _known(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """What an op gives, with the number that it is where all that it was made of are such: models count with tensors, and cut others
+    there. PyTorch forgets numbers where it takes ops apart."""
+    if not isinstance(out, FakeTensor) or out.constant is not None or out.numel() != 1:
+        return out
+    # What is drawn is no constant, and another device need not be here.
+    if torch.Tag.nondeterministic_seeded in func.tags or out.device.type != "cpu":
+        return out
+    given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    if given and all(_number(tensor) is not None for tensor in given):
+        real_args, real_kwargs = pytree.tree_map_only(torch.Tensor, _number, (args, kwargs))
+        with unset_fake_temporarily():
+            out.constant = func(*real_args, **real_kwargs)
+        # Whoever writes to it makes it unknown again.
+        out.fake_mode.fake_tensor_converter.add_constant_storage_mapping(out)
+    return out
+
+
+def _number(tensor: torch.Tensor) -> torch.Tensor | None:
+    return tensor.constant if isinstance(tensor, FakeTensor) else tensor if tensor.numel() == 1 else None
 
 
 # A single random number between zero and one that code asks for is half of that: layers that are left out by chance, less

@@ -548,6 +548,14 @@ def branches_on_shapes():
     return Does(run, inner=nn.Linear(4, 4)), torch.randn(3, 4)
 
 @case
+def cuts_where_tensors_say():
+    def run(self, x):
+        return self.inner(x) * self.w[4 - self.held[0] : 4 + self.held[0]]
+    model = Does(run, inner=nn.Linear(4, 4), w=weight(8, 4))
+    model.held = [torch.tensor(2)]
+    return model, torch.randn(4, 4)
+
+@case
 def gradients_inside():
     def run(self, x):
         with torch.enable_grad():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
 import os
 import socket
@@ -10,10 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 HERE = Path(__file__).parent
 
@@ -69,38 +68,16 @@ def say(found: dict[str, Any], said: str) -> None:
     dist.destroy_process_group()
 
 
-@contextlib.contextmanager
-def patient_waits() -> Iterator[None]:
-    """Has those who wait for collectives wait a little longer, until the threads that ran these hold nothing any more: what
-    such a thread is the last to free, the profiler does not see, and would count to the end."""
-    import torch.distributed as dist
-
-    from meshwright.torch import collectives
-
-    def longer(wait: Callable[..., Any]) -> Callable[..., Any]:
-        def waited(*args: Any) -> Any:
-            made = wait(*args)
-            time.sleep(0.003)
-            return made
-
-        return waited
-
-    with (
-        mock.patch.object(collectives, "_wait", longer(collectives._wait)),
-        mock.patch.object(dist.Work, "wait", longer(dist.Work.wait)),
-    ):
-        yield
-
-
 def most_allocated(work: Callable[[], Any]) -> int:
     """The most bytes that PyTorch allocates while something runs, above what there was before."""
+    return max(allocated(work), default=0)
+
+
+def allocated(work: Callable[[], Any]) -> list[int]:
+    """The bytes that are allocated after every event of PyTorch's allocator, above what there was before."""
     from torch.profiler import ProfilerActivity, profile
 
-    with patient_waits(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as told:
         work()
     events = [event for event in told.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = most = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        most = max(most, now)
-    return most
+    return list(itertools.accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())))

@@ -170,7 +170,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -200,6 +200,10 @@ def test_gradients_are_clipped_by_the_norm_of_all_stages(modes):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_update_as_on_one_process(modes, name):
     assert modes["updated"][name] < 1e-4
+
+
+def test_tensors_of_collectives_are_freed_by_those_who_made_them(modes):
+    assert modes["freed"] == 0
 
 
 def test_what_processes_run_is_compiled():

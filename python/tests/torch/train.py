@@ -104,8 +104,7 @@ def sliced(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, op
 def measured(model: Any, optimizer: Any, batch: Any, step: Callable[[], Any]) -> int:
     """The most bytes of tensors in this process at a time during a step: what it holds anyway, and what PyTorch's
     allocator tells of the rest."""
-    # Of two steps the lesser: what a thread of Gloo frees late, the profiler counts to the end.
-    most = min(processes.most_allocated(step) for _ in range(2))
+    most = processes.most_allocated(step)
     held = [*model.parts().values(), *optimizer.rates]
     held += [local(value) for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
     # Of a batch that every process is given whole, its part counts.
