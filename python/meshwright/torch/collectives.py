@@ -180,9 +180,9 @@ def permute(value: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> torch.Tens
 _OF_BOOLS = {"any": "max", "all": "min", "sum": "max", "max": "max", "min": "min"}
 
 
-# How often a thread of Gloo is looked for, and how long is slept in between: some milliseconds, as long as it takes until a
-# machine with more processes than cores lets that thread run.
-_LOOKS, _SECONDS = 400, 2e-5
+# How long is slept at first until a thread of Gloo has let go, and at most: each time twice as long, since to look takes time of
+# the processor, which that thread may be waiting for.
+_FIRST_SECONDS, _MOST_SECONDS = 2e-5, 5e-3
 
 
 def _called(op: Any, given: Any, group: Group, *words: Any) -> Any:
@@ -200,9 +200,9 @@ def _finished(value: torch.Tensor, group: Group) -> torch.Tensor:
     """
     made = _OPS.wait_tensor(value)
     if group.is_gloo and not torch.compiler.is_compiling():
-        for _ in range(_LOOKS):
-            # Python counts as one. What was read is let go of before what was written.
-            if made._use_count() == 1:
-                break
-            time.sleep(_SECONDS)
+        seconds = _FIRST_SECONDS
+        # Python counts as one. What was read is let go of before what was written.
+        while made._use_count() > 1 and seconds <= _MOST_SECONDS:
+            time.sleep(seconds)
+            seconds *= 2
     return made
