@@ -21,9 +21,6 @@ const MOST_WORSE_RANKED: f64 = 1.12;
 const LEAST_REFINED: f64 = 5e-3;
 /// Meshes with an axis across levels are tried with as many microbatches as are best for others, or fewer by this factor.
 const FEWER_ACROSS: usize = 8;
-/// They are worth it where they should be better than all others by this share: the others cut what spans levels one level
-/// after the other, and more comes of that than labels know.
-const LEAST_ACROSS: f64 = 0.02;
 /// So many frames are labelled with more effort before any is simulated.
 const MOST_DEEPENED: usize = 6;
 
@@ -58,19 +55,22 @@ fn kind(frame: &Frame) -> (usize, bool) {
 /// the former or some fewer.
 fn label_all<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
     let limit_bytes = request.own_limit_bytes();
-    let mut within = Ranking { limit_bytes, labelled: Vec::new(), best: f64::INFINITY, most_seconds: f64::INFINITY };
-    within.label(sketch_all(space, limit_bytes));
-    let most = within.best_microbatches();
-    let mut candidates = within.candidates();
-    let best = candidates.iter().map(Candidate::seconds).fold(f64::INFINITY, f64::min);
+    let mut ranking = Ranking { limit_bytes, labelled: Vec::new(), best: f64::INFINITY };
+    ranking.label(sketch_all(space, limit_bytes));
+    let likely = |(_, labelled): &(&Sketched<'g>, Labelled)| labelled.likely_seconds();
+    let best = ranking.labelled.iter().min_by(|left, right| likely(left).total_cmp(&likely(right)));
+    let most = best.map_or(0, |(sketched, _)| sketched.sketch.frame.microbatches);
     let is_tried = |&time: &usize| space.counts[time] <= most && space.counts[time] * FEWER_ACROSS >= most;
     let times = (0..space.counts.len()).filter(is_tried);
     let cells = times.flat_map(|time| (space.first_meshes..space.meshes.len()).map(move |mesh| (mesh, time)));
-    let most_seconds = best * (1.0 - LEAST_ACROSS);
-    let mut across = Ranking { limit_bytes, labelled: Vec::new(), best, most_seconds };
-    across.label(sketch(space, cells.collect(), limit_bytes));
-    candidates.extend(across.candidates().into_iter().filter(|candidate| candidate.seconds() <= most_seconds));
-    candidates
+    ranking.label(sketch(space, cells.collect(), limit_bytes));
+    let Ranking { labelled, best, .. } = ranking;
+    let most_seconds = best * MOST_WORSE_RANKED;
+    in_parallel(labelled, |(sketched, first)| {
+        let may_be_near = first.lower_bound_seconds <= most_seconds;
+        let again = may_be_near.then(|| sketched.label_again(limit_bytes, &first, most_seconds)).flatten();
+        Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, again.unwrap_or(first))
+    })
 }
 
 /// All frames of meshes within levels but those with more microbatches than help: few come first.
@@ -106,32 +106,9 @@ struct Ranking<'s, 'g> {
     limit_bytes: u64,
     labelled: Vec<(&'s Sketched<'g>, Labelled)>,
     best: f64,
-    /// What takes longer is of no use, however near it is to the best.
-    most_seconds: f64,
 }
 
 impl<'s, 'g> Ranking<'s, 'g> {
-    fn most_seconds(&self) -> f64 {
-        self.most_seconds.min(self.best * MOST_WORSE_RANKED)
-    }
-
-    /// With how many microbatches the best runs.
-    fn best_microbatches(&self) -> usize {
-        let likely = |(_, labelled): &(&Sketched<'g>, Labelled)| labelled.likely_seconds();
-        let best = self.labelled.iter().min_by(|left, right| likely(left).total_cmp(&likely(right)));
-        best.map_or(0, |(sketched, _)| sketched.sketch.frame.microbatches)
-    }
-
-    /// The frames, labelled again with what is hidden where that may be another thing.
-    fn candidates(self) -> Vec<Candidate<'g>> {
-        let (limit_bytes, most_seconds) = (self.limit_bytes, self.most_seconds());
-        in_parallel(self.labelled, |(sketched, first)| {
-            let may_be_near = first.lower_bound_seconds <= most_seconds;
-            let again = may_be_near.then(|| sketched.label_again(limit_bytes, &first, most_seconds)).flatten();
-            Candidate::labelled(Arc::clone(&sketched.sketch), limit_bytes, again.unwrap_or(first))
-        })
-    }
-
     /// Labels more frames. Those that memory is enough for are known at once. Of the others those with most microbatches
     /// come first, since memory is least short there: what they take tells of most others that they are not worth it.
     fn label(&mut self, sketched: Vec<&'s Sketched<'g>>) {
@@ -149,7 +126,7 @@ impl<'s, 'g> Ranking<'s, 'g> {
             for at_once in alike.chunks(LABELLED_AT_ONCE) {
                 let found = in_parallel(at_once.to_vec(), |sketched| {
                     let most_seconds = self.coarser(&sketched.sketch.frame) * (1.0 - LEAST_REFINED);
-                    Some((sketched, sketched.label(limit_bytes, most_seconds.min(self.most_seconds()))?))
+                    Some((sketched, sketched.label(limit_bytes, most_seconds.min(self.best * MOST_WORSE_RANKED))?))
                 });
                 found.into_iter().flatten().for_each(|(sketched, labelled)| self.add(sketched, labelled));
             }
