@@ -1,4 +1,5 @@
-//! What else is made of the best plan that was found: layers that differ, less memory, a longer search, stored weights.
+//! What else is made of the best plan that was found: layers that differ, less memory, a longer search, stored weights,
+//! other meshes.
 
 use std::sync::Arc;
 
@@ -28,12 +29,13 @@ pub(super) fn improve<'g>(request: &Request<'_>, space: &Space<'g>, searched: &m
     for round in 0..MOST_IMPROVED {
         let Some(best) = searched.best(request) else { return };
         let seconds = best.1.timeline.step_seconds;
-        let ways = ways(request, searched, best, round);
+        let ways = ways(request, space, searched, best, round);
         let tried = in_parallel(ways, |way| match way {
             Way::Split => split_layers(request, space, best).map(|candidate| (candidate, None)),
             Way::Tighten(share) => Ok((tighten(best, share), None)),
             Way::Store => Ok((store(request, best), None)),
             Way::Between(exposure) => Ok((between(request, best, exposure), None)),
+            Way::Elsewhere(sketch) => Ok((elsewhere(request, best, sketch), None)),
             Way::Longer => {
                 let longer = Longer::new(best, Effort::Much);
                 Ok((longer.as_ref().and_then(Longer::candidate), longer))
@@ -60,8 +62,7 @@ pub(super) fn improve<'g>(request: &Request<'_>, space: &Space<'g>, searched: &m
 }
 
 /// What may be made of the best.
-#[derive(Clone, Copy, Debug)]
-enum Way {
+enum Way<'s, 'g> {
     /// Layers alike do different things.
     Split,
     /// Labels have such a share of the limit: what the last of it saves is less than what labels know of time.
@@ -72,11 +73,19 @@ enum Way {
     Longer,
     /// Labels are made with other costs.
     Between(Exposure),
+    /// The same on another mesh.
+    Elsewhere(&'s Arc<Sketch<'g>>),
 }
 
 /// What is worth being tried: the first two where memory is short, a longer search where labels may be far from their
 /// bound.
-fn ways(request: &Request<'_>, searched: &Searched<'_>, best: &Found<'_>, round: usize) -> Vec<Way> {
+fn ways<'s, 'g>(
+    request: &Request<'_>,
+    space: &'s Space<'g>,
+    searched: &Searched<'g>,
+    best: &Found<'g>,
+    round: usize,
+) -> Vec<Way<'s, 'g>> {
     let (sketch, outcome) = best;
     let labelled = &outcome.labelled;
     let mut ways = Vec::new();
@@ -92,6 +101,9 @@ fn ways(request: &Request<'_>, searched: &Searched<'_>, best: &Found<'_>, round:
     ways.extend((is_waited_for && !is_told && !sketch.frame.is_stored).then_some(Way::Store));
     ways.extend((labelled.gap() > MOST_GAP).then_some(Way::Longer));
     ways.extend(middle(searched, best).map(Way::Between));
+    // What labels are wrong about is mostly the same on other meshes.
+    let is_new = |other: &&Arc<Sketch<'g>>| searched.found.iter().all(|(known, _)| known.frame != other.frame);
+    ways.extend(space.elsewhere(&sketch.frame).filter(is_new).map(Way::Elsewhere));
     ways
 }
 
@@ -113,6 +125,14 @@ fn between<'g>(request: &Request<'_>, (sketch, outcome): &Found<'g>, exposure: E
     let limit_bytes = outcome.limit_bytes(request);
     let labelled = sketch.label(limit_bytes, exposure, Some(&outcome.labelled), Effort::Much)?;
     Some(Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled))
+}
+
+/// Labels of another mesh, made with what the simulation of the best told, where they promise to be better.
+fn elsewhere<'g>(request: &Request<'_>, (_, outcome): &Found<'g>, sketch: &Arc<Sketch<'g>>) -> Option<Candidate<'g>> {
+    let (limit_bytes, exposure) = (outcome.limit_bytes(request), exposed(outcome));
+    let most_seconds = outcome.labelled.seconds_with(exposure);
+    let labelled = sketch.label_faster(limit_bytes, exposure, most_seconds)?;
+    (labelled.seconds <= most_seconds).then(|| Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled).once())
 }
 
 fn split_layers<'g>(

@@ -31,7 +31,7 @@ pub(super) fn least<'g>(space: &Space<'g>) -> Vec<Candidate<'g>> {
 fn least_at<'g>(space: &Space<'g>, time: usize) -> Option<Candidate<'g>> {
     let mut best = None;
     let mut most_bytes = UNLIMITED;
-    for sketched in (0..space.first_meshes).flat_map(|mesh| space.sketches(mesh, time)) {
+    for sketched in space.within().flat_map(|mesh| space.sketches(mesh, time)) {
         let held = space.may_hold().then(|| sketched.held());
         let sketched = held.as_ref().unwrap_or(sketched);
         if let Some(labelled) = shrink(sketched, most_bytes) {

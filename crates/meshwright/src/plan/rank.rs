@@ -24,17 +24,18 @@ const FEWER_ACROSS: usize = 8;
 /// So many frames are labelled with more effort before any is simulated.
 const MOST_DEEPENED: usize = 6;
 
-/// All frames that may be worth it, labelled, the best for every number of microbatches first: labellings of frames alike
-/// are closer to each other than to the truth.
+/// All frames that may be worth it, labelled, the best for every number of microbatches first, on meshes within levels
+/// and across: labellings of frames alike are closer to each other than to the truth.
 pub(super) fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>> {
     let mut ranked = label_all(request, space);
     drop_refined(&mut ranked);
     let mut ranked = deepen(ranked);
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    let mut kinds: Vec<(usize, bool)> = Vec::new();
+    let mut kinds: Vec<((usize, bool), bool)> = Vec::new();
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     for ranked in ranked {
-        let kind = kind(&ranked.sketch.frame);
+        let frame = &ranked.sketch.frame;
+        let kind = (kind(frame), space.is_across(&frame.mesh));
         if kinds.contains(&kind) {
             rest.push(ranked);
         } else {
@@ -62,7 +63,7 @@ fn label_all<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>>
     let most = best.map_or(0, |(sketched, _)| sketched.sketch.frame.microbatches);
     let is_tried = |&time: &usize| space.counts[time] <= most && space.counts[time] * FEWER_ACROSS >= most;
     let times = (0..space.counts.len()).filter(is_tried);
-    let cells = times.flat_map(|time| (space.first_meshes..space.meshes.len()).map(move |mesh| (mesh, time)));
+    let cells = times.flat_map(|time| space.across().map(move |mesh| (mesh, time)));
     ranking.label(sketch(space, cells.collect(), limit_bytes));
     let Ranking { labelled, best, .. } = ranking;
     let most_seconds = best * MOST_WORSE_RANKED;
@@ -75,12 +76,12 @@ fn label_all<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidate<'g>>
 
 /// All frames of meshes within levels but those with more microbatches than help: few come first.
 fn sketch_all<'s, 'g>(space: &'s Space<'g>, limit_bytes: u64) -> Vec<&'s Sketched<'g>> {
-    let (meshes, times) = (space.first_meshes, space.counts.len());
-    let mut progress: Vec<Progress> = vec![Progress::default(); meshes];
+    let times = space.counts.len();
+    let mut progress: Vec<Progress> = vec![Progress::default(); space.within().len()];
     let mut sketched = Vec::new();
     for start in (0..times).step_by(TIMES_AT_ONCE) {
         let at_once = start..(start + TIMES_AT_ONCE).min(times);
-        let cells = at_once.flat_map(|time| (0..meshes).map(move |mesh| (mesh, time)));
+        let cells = at_once.flat_map(|time| space.within().map(move |mesh| (mesh, time)));
         let cells: Vec<(usize, usize)> = cells.filter(|(mesh, _)| !progress[*mesh].is_done).collect();
         sketched.extend(sketch(space, cells.clone(), limit_bytes));
         for (mesh, time) in cells {

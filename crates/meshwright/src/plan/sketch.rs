@@ -278,6 +278,18 @@ impl<'g> Sketch<'g> {
         self.with_task(exposure, |task, moves| label(task, moves, limit_bytes, before, effort))
     }
 
+    /// The cheapest labels under a limit; perhaps none where nothing is as fast as so many seconds.
+    pub(super) fn label_faster(&self, limit_bytes: u64, exposure: Exposure, most_seconds: f64) -> Option<Labelled> {
+        let until = Until { effort: Effort::Little, most_seconds };
+        let free = self.label_free(exposure)?;
+        if free.peak_bytes <= limit_bytes {
+            return Some(free.under(limit_bytes));
+        }
+        // Memory can only make it slower.
+        let may_be = free.lower_bound_seconds <= most_seconds;
+        may_be.then(|| self.label_bound(limit_bytes, exposure, &free, until)).flatten()
+    }
+
     /// The cheapest labels where there is memory enough.
     pub(super) fn label_free(&self, exposure: Exposure) -> Option<Labelled> {
         self.with_task(exposure, |task, moves| label_free(task, moves, Effort::Little))

@@ -1,5 +1,6 @@
 //! All frames of a request, sketched when somebody asks, and once for all limits.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::exposure::Exposure;
@@ -16,9 +17,9 @@ use crate::tactics::Freedom;
 /// The frames that are searched: every mesh with every number of microbatches.
 pub(super) struct Space<'g> {
     ground: &'g Ground<'g>,
-    pub(super) meshes: Vec<Mesh>,
-    /// How many of the meshes come first. The others have an axis across the levels of the cluster.
-    pub(super) first_meshes: usize,
+    meshes: Vec<Mesh>,
+    /// How many of the meshes have axes within the levels of the cluster alone: they come first.
+    within_count: usize,
     /// How many microbatches, the least first.
     pub(super) counts: Vec<usize>,
     /// What each of them cuts.
@@ -67,11 +68,11 @@ impl<'g> Space<'g> {
             None if request.told.is_some_and(|told| !told.auto.may(Freedom::Microbatches)) => vec![1],
             None => microbatch_counts(request.program, &ground.arguments),
         };
-        let first_meshes = meshes.len();
+        let within_count = meshes.len();
         meshes.extend(spanning);
         let times = counts.iter().map(|_| OnceLock::new()).collect();
         let cells = (0..meshes.len() * counts.len()).map(|_| OnceLock::new()).collect();
-        Ok(Space { ground, meshes, first_meshes, counts, times, cells, slices: OnceLock::new() })
+        Ok(Space { ground, meshes, within_count, counts, times, cells, slices: OnceLock::new() })
     }
 
     /// What is known of the program.
@@ -118,9 +119,23 @@ impl<'g> Space<'g> {
         is_allowed && self.ground.costs.host_seconds_per_byte > 0.0
     }
 
-    /// All sketches of the first meshes.
+    /// The meshes whose axes lie within levels of the cluster.
+    pub(super) fn within(&self) -> Range<usize> {
+        0..self.within_count
+    }
+
+    /// The meshes with an axis across levels.
+    pub(super) fn across(&self) -> Range<usize> {
+        self.within_count..self.meshes.len()
+    }
+
+    pub(super) fn is_across(&self, mesh: &Mesh) -> bool {
+        self.meshes[self.across()].contains(mesh)
+    }
+
+    /// All sketches of meshes within levels.
     pub(super) fn all(&self) -> impl Iterator<Item = &Sketched<'g>> {
-        let cells = (0..self.first_meshes).flat_map(|mesh| (0..self.counts.len()).map(move |time| (mesh, time)));
+        let cells = self.within().flat_map(|mesh| (0..self.counts.len()).map(move |time| (mesh, time)));
         cells.flat_map(|(mesh, time)| self.sketches(mesh, time))
     }
 
@@ -136,6 +151,14 @@ impl<'g> Space<'g> {
         faster.retain(|(free, _)| *free < seconds);
         faster.sort_by(|left, right| left.0.total_cmp(&right.0));
         faster.into_iter().take(MOST_FASTER).map(|(_, sketch)| Arc::clone(sketch)).collect()
+    }
+
+    /// The sketches of other meshes with as many microbatches, gathered and reduced alike.
+    pub(super) fn elsewhere(&self, frame: &Frame) -> impl Iterator<Item = &Arc<Sketch<'g>>> {
+        let time = self.counts.iter().position(|count| *count == frame.microbatches);
+        let cells = time.into_iter().flat_map(|time| (0..self.meshes.len()).map(move |mesh| (mesh, time)));
+        let sketches = cells.flat_map(|(mesh, time)| self.sketches(mesh, time)).map(|sketched| &sketched.sketch);
+        sketches.filter(|sketch| sketch.frame.mesh != frame.mesh && sketch.frame.is_eager == frame.is_eager)
     }
 
     /// What the fastest of those that were labelled would take if there were no limit.
