@@ -2,7 +2,7 @@
 
 use super::bundle::{Bundles, source};
 use crate::profile::{MemoryModel, stored};
-use crate::program::{Id, OpId, Program, ValueId};
+use crate::program::{Anatomy, Id, OpId, Phase, Program, ValueId};
 use crate::shard::Layout;
 
 /// Which values are written to memory, and which ops read them there.
@@ -14,8 +14,16 @@ pub(super) struct Buffers {
     /// them is computed with them.
     passing: Vec<Vec<OpId>>,
     besides: Vec<Option<Besides>>,
+    /// When ops run, in a loop over microbatches and without one.
+    looped: Times,
+    once: Times,
+}
+
+/// When ops run. Time is told in values that are written.
+#[derive(Clone, Debug)]
+pub(super) struct Times {
     /// Of every op, how many values are written before it, and with it.
-    times: Vec<(usize, usize)>,
+    of: Vec<(usize, usize)>,
     /// How many values are written.
     pub(super) steps: usize,
 }
@@ -57,14 +65,20 @@ impl Buffers {
             let bytes = program.ty(program.ops[kept.op].results[0]).bytes().max(1);
             besides[kept.op.index()] = Some(Besides { share: kept.bytes as f64 / bytes as f64, until: kept.until });
         }
-        let mut buffers = Buffers { readers, passing, besides, times: vec![(0, 0); program.ops.len()], steps: 0 };
-        for &op in &program.body().ops {
-            let is_there = |value: &&ValueId| !buffers.of(**value).is_empty();
-            let end = buffers.steps + program.ops[op].results.iter().filter(is_there).count();
-            buffers.times[op.index()] = (buffers.steps, end);
-            buffers.steps = end;
-        }
-        buffers
+        let is_there = |value: &&ValueId| !(readers[value.index()].is_empty() && passing[value.index()].is_empty());
+        let written = |op: OpId| program.ops[op].results.iter().filter(is_there).count();
+        let ops = &program.body().ops;
+        let looped = Times::new(program, ops, written);
+        let once = match model {
+            MemoryModel::Ordered => Times::new(program, &updated_early(program, &layout.anatomy), written),
+            _ => looped.clone(),
+        };
+        Buffers { readers, passing, besides, looped, once }
+    }
+
+    /// When ops run with so many microbatches.
+    pub(super) fn times(&self, microbatches: usize) -> &Times {
+        if microbatches > 1 { &self.looped } else { &self.once }
     }
 
     /// The ops that read a value, be it from memory or not.
@@ -86,16 +100,56 @@ impl Buffers {
     pub(super) fn besides(&self, op: OpId) -> Option<Besides> {
         self.besides[op.index()]
     }
+}
+
+impl Times {
+    /// Times of ops in an order, each of which writes so many values.
+    fn new(program: &Program, ops: &[OpId], written: impl Fn(OpId) -> usize) -> Times {
+        let mut times = Times { of: vec![(0, 0); program.ops.len()], steps: 0 };
+        for &op in ops {
+            let end = times.steps + written(op);
+            times.of[op.index()] = (times.steps, end);
+            times.steps = end;
+        }
+        times
+    }
 
     /// When an op runs: how many values were written before.
     pub(super) fn start(&self, op: OpId) -> usize {
-        self.times[op.index()].0
+        self.of[op.index()].0
     }
 
     /// When it has run.
     pub(super) fn end(&self, op: OpId) -> usize {
-        self.times[op.index()].1
+        self.of[op.index()].1
     }
+}
+
+/// The ops of the body, updates right behind what they wait for: so accelerators run them, and gradients are there no
+/// longer than that.
+fn updated_early(program: &Program, anatomy: &Anatomy) -> Vec<OpId> {
+    let ops = &program.body().ops;
+    let is_update = |op: OpId| anatomy.phase(op) == Phase::Update;
+    // Of every op, behind which place it runs; that is not known of what updates make of arguments alone.
+    let mut behind: Vec<Option<usize>> = vec![None; program.ops.len()];
+    for (place, &op) in ops.iter().enumerate() {
+        let makers = program.outer_reads(op).into_iter().filter_map(|value| program.producer(value));
+        let latest = makers.filter_map(|maker| behind[maker.index()]).max();
+        behind[op.index()] = if is_update(op) { latest } else { Some(place) };
+    }
+    // Such ops run when somebody needs what they make.
+    let mut needed: Vec<Option<usize>> = vec![None; program.ops.len()];
+    for &op in ops.iter().rev() {
+        behind[op.index()] = behind[op.index()].or(needed[op.index()]);
+        let Some(own) = behind[op.index()] else { continue };
+        for maker in program.outer_reads(op).into_iter().filter_map(|value| program.producer(value)) {
+            let earliest = needed[maker.index()].map_or(own, |known| known.min(own));
+            needed[maker.index()] = Some(earliest);
+        }
+    }
+    let mut order = ops.clone();
+    order.sort_by_key(|&op| behind[op.index()].unwrap_or(usize::MAX));
+    order
 }
 
 /// The place of every op in the body.

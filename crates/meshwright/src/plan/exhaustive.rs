@@ -66,7 +66,7 @@ fn labels_are_the_cheapest_of_all_that_fit() {
 
 /// All meshes, both ways to gather and reduce, under limits from what binds nothing to what nothing fits.
 fn check(name: &str, space: &Space<'_>, counts: &mut Counts) {
-    for sketched in (0..space.meshes.len()).flat_map(|mesh| space.sketches(mesh, 0)) {
+    for sketched in space.within().chain(space.across()).flat_map(|mesh| space.sketches(mesh, 0)) {
         let sketch = &sketched.sketch;
         let free = sketch.label(FREE, FIRST_EXPOSURE, None, Effort::Much).expect("what has no limit fits");
         for share in [1.0, 0.9, 0.7, 0.5, 0.3] {

@@ -1,7 +1,7 @@
 //! What the values of each class take of memory, and when.
 
 use super::alike::Classes;
-use super::buffers::{Besides, Buffers};
+use super::buffers::{Besides, Buffers, Times};
 use super::bundle::{Bundle, Bundles, source};
 use super::choices::Choice;
 use super::graph::{Graph, Origin};
@@ -96,13 +96,14 @@ impl Lives {
     /// Perhaps state lies on the host.
     pub(super) fn new(ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph, is_held: bool) -> Lives {
         let Ground { program, bundles, buffers, .. } = ground;
+        let times = buffers.times(time.microbatches);
         let layer_late = vec![usize::MAX; bundles.list.len()];
         let is_looped = |bundle: &Bundle| bundle.ops.iter().any(|&op| time.trips(op) > 1);
         let last_looped = bundles.list.iter().rfind(|bundle| is_looped(bundle)).and_then(|bundle| bundle.ops.last());
-        let loop_end = last_looped.map_or(0, |&op| buffers.end(op));
+        let loop_end = last_looped.map_or(0, |&op| times.end(op));
         let first_late = bundles.list.iter().find(|bundle| bundle.phase == Phase::Backward);
-        let middle = first_late.map_or(0, |bundle| buffers.start(bundle.ops[0]));
-        let mut finder = Finder { program, time, bundles, classes, buffers, layer_late, loop_end };
+        let middle = first_late.map_or(0, |bundle| times.start(bundle.ops[0]));
+        let mut finder = Finder { program, time, bundles, classes, buffers, times, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
             classes.members.iter().map(|members| vec![Life::default(); members.len()]).collect();
@@ -127,7 +128,7 @@ impl Lives {
             });
         }
         let held = vec![Vec::new(); classes.members.len()];
-        let mut lives = Lives { classes: lives, modes, steps: buffers.steps, loop_end, middle, held };
+        let mut lives = Lives { classes: lives, modes, steps: times.steps, loop_end, middle, held };
         lives.add_arguments(ground, classes, graph, is_held);
         lives.add_sums(ground, time, classes, graph);
         lives
@@ -167,6 +168,7 @@ impl Lives {
     /// every trip.
     fn add_sums(&mut self, ground: &Ground<'_>, time: &Time, classes: &Classes, graph: &Graph) {
         let Ground { program, bundles, buffers, .. } = ground;
+        let times = buffers.times(time.microbatches);
         for (class, members) in classes.members.iter().enumerate() {
             for (index, &bundle) in members.iter().enumerate() {
                 for (op, &id) in bundles.list[bundle].ops.iter().enumerate().filter(|(_, id)| time.trips(**id) > 1) {
@@ -183,7 +185,7 @@ impl Lives {
                             }
                             None => (class, index, What::Result { op, result, value }),
                         };
-                        let read = buffers.of(value).last().map_or(0, |&last| buffers.end(last));
+                        let read = buffers.of(value).last().map_or(0, |&last| times.end(last));
                         let end = self.loop_end.max(read);
                         self.classes[class][index].always.push(Stay { what, start: 0, end });
                     }
@@ -264,6 +266,7 @@ struct Finder<'f> {
     bundles: &'f Bundles,
     classes: &'f Classes,
     buffers: &'f Buffers,
+    times: &'f Times,
     /// Of every bundle, the first time that the backward pass reads something of its layer.
     layer_late: Vec<usize>,
     loop_end: usize,
@@ -309,7 +312,7 @@ impl Finder<'_> {
         for bundle in 0..self.bundles.list.len() {
             if self.is_forward(bundle) {
                 let readers = self.results(bundle).flat_map(|(_, _, value, _)| self.late_readers(value));
-                let late = readers.map(|reader| self.buffers.start(reader)).min();
+                let late = readers.map(|reader| self.times.start(reader)).min();
                 let entry = first.entry(key(self, bundle)).or_insert(usize::MAX);
                 *entry = (*entry).min(late.unwrap_or(usize::MAX));
             }
@@ -331,20 +334,20 @@ impl Finder<'_> {
     }
 
     fn life(&self, bundle: usize) -> Life {
-        let (time, buffers) = (self.time, self.buffers);
+        let Finder { time, buffers, times, .. } = *self;
         let mut life = Life::default();
         let is_forward = self.is_forward(bundle);
         for (op, result, value, id) in self.results(bundle) {
             if let Some(Besides { share, until }) = buffers.besides(id).filter(|_| result == 0 && is_forward) {
-                let (made, end, again) = (buffers.start(id), buffers.end(until), self.layer_late[bundle]);
+                let (made, end, again) = (times.start(id), times.end(until), self.layer_late[bundle]);
                 let what = What::Beside { op, value, share };
                 let early_end = made + 1;
                 life.late.push(LateStay { what, made, early_end, again, end, is_read: true, is_passing: false });
             }
             let is_passing = buffers.is_passing(value);
-            let Some(&last) = buffers.of(value).last() else { continue };
+            let Some(end) = buffers.of(value).iter().map(|&reader| times.end(reader)).max() else { continue };
             let what = What::Result { op, result, value };
-            let (end, made) = (buffers.end(last), buffers.start(id));
+            let made = times.start(id);
             if !is_forward && is_passing {
                 continue;
             }
@@ -361,8 +364,8 @@ impl Finder<'_> {
                 life.always.push(Stay { what, start: 0, end: end.max(self.loop_end) });
                 continue;
             }
-            let early_end = self.early_readers(value).map(|reader| buffers.end(reader)).max().unwrap_or(made + 1);
-            let late = self.late_readers(value).map(|reader| buffers.end(reader)).max();
+            let early_end = self.early_readers(value).map(|reader| times.end(reader)).max().unwrap_or(made + 1);
+            let late = self.late_readers(value).map(|reader| times.end(reader)).max();
             // What reads it within the bundle is made again together with it.
             let others =
                 self.early_readers(value).filter_map(|reader| self.bundle(reader)).filter(|&other| other != bundle);

@@ -84,8 +84,8 @@ fn may_gain(space: &Space<'_>, first_seconds: f64) -> bool {
     first_seconds > space.free_seconds() * (1.0 + LEAST_GAIN)
 }
 
-/// Where memory was short, state may lie on the host: on the mesh of the best, or where nothing fits on any. What then has
-/// room on the device stays there.
+/// Where memory was short, state may lie on the host, on any mesh: what is best with all state on the device says little of
+/// that. What then has room on the device stays there.
 pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
     if !space.may_hold() {
         return;
@@ -98,7 +98,7 @@ pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
             if !is_much || !outcome.labelled.is_bound || !may_gain(space, seconds) {
                 return;
             }
-            let fewer = space.faster(&sketch.frame, seconds).into_iter();
+            let fewer = space.faster_anywhere(&sketch.frame, seconds).into_iter();
             let fewer = fewer.filter(|other| other.frame != sketch.frame);
             let most_seconds = outcome.labelled.likely_seconds() * (1.0 - LEAST_GAIN_ON_HOST);
             ([Arc::clone(sketch)].into_iter().chain(fewer).collect(), most_seconds)

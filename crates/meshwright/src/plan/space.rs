@@ -143,12 +143,21 @@ impl<'g> Space<'g> {
     /// the fastest.
     pub(super) fn faster(&self, frame: &Frame, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
         let mesh = self.meshes.iter().position(|mesh| *mesh == frame.mesh);
-        let Some(mesh) = mesh else { return Vec::new() };
-        let fewer = (0..self.counts.len()).filter(|&time| self.counts[time] <= frame.microbatches);
-        let sketched = fewer.flat_map(|time| self.sketches(mesh, time));
+        mesh.map(|mesh| self.faster_on(mesh, frame.microbatches, seconds)).unwrap_or_default()
+    }
+
+    /// The same on all meshes, as far as they were labelled.
+    pub(super) fn faster_anywhere(&self, frame: &Frame, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
+        let meshes = 0..self.meshes.len();
+        meshes.flat_map(|mesh| self.faster_on(mesh, frame.microbatches, seconds)).collect()
+    }
+
+    fn faster_on(&self, mesh: usize, most_microbatches: usize, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
+        let cells = (0..self.counts.len()).filter(|&time| self.counts[time] <= most_microbatches);
+        let labelled = cells.filter_map(|time| self.cells[mesh * self.counts.len() + time].get()?.as_deref().ok());
         let mut faster: Vec<(f64, &Arc<Sketch<'g>>)> =
-            sketched.map(|sketched| (sketched.free_seconds(), &sketched.sketch)).collect();
-        faster.retain(|(free, _)| *free < seconds);
+            labelled.flatten().map(|sketched| (sketched.free_seconds(), &sketched.sketch)).collect();
+        faster.retain(|(free, _)| 0.0 < *free && *free < seconds);
         faster.sort_by(|left, right| left.0.total_cmp(&right.0));
         faster.into_iter().take(MOST_FASTER).map(|(_, sketch)| Arc::clone(sketch)).collect()
     }
