@@ -32,7 +32,6 @@ from meshwright.torch.inputs import (
     user_code,
 )
 from meshwright.torch.record import Recorder
-from meshwright.torch.rules import RULES
 from meshwright.torch.scalars import numbers_in_tensors
 
 
@@ -113,7 +112,7 @@ def _recorded(
     as long as that needs none either."""
 
     def record(compiling: bool) -> Recorder:
-        recorder = Recorder(dict(RULES))
+        recorder = Recorder()
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         with static_experts(model, own_kernels), functional(), fake, recorder:
             Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs, compiling, dims).record(backward)
