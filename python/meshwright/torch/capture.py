@@ -6,7 +6,6 @@ import contextlib
 import copy
 import dataclasses
 import inspect
-import sys
 import unittest.mock
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from meshwright import _core
 from meshwright.torch.attention import AttentionAsOp
+from meshwright.torch.experts import static_experts
 from meshwright.torch.functional import apart, functional
 from meshwright.torch.inputs import (
     NO_TRAINED,
@@ -32,7 +32,6 @@ from meshwright.torch.inputs import (
     user_code,
 )
 from meshwright.torch.record import Recorder
-from meshwright.torch.rules import RULES
 from meshwright.torch.scalars import numbers_in_tensors
 
 
@@ -113,9 +112,9 @@ def _recorded(
     as long as that needs none either."""
 
     def record(compiling: bool) -> Recorder:
-        recorder = Recorder(dict(RULES))
+        recorder = Recorder()
         fake = FakeTensorMode(allow_non_fake_inputs=True)
-        with _static_experts(model), functional(), fake, recorder:
+        with static_experts(model, own_kernels), functional(), fake, recorder:
             Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs, compiling, dims).record(backward)
         return recorder
 
@@ -394,22 +393,6 @@ def bare_copy(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 def _compiling() -> Iterator[None]:
     """Optimizers and models keep to tensors where they are compiled, instead of asking for the numbers in them."""
     with unittest.mock.patch("torch.compiler.is_compiling", lambda: True):
-        yield
-
-
-@contextlib.contextmanager
-def _static_experts(model: torch.nn.Module) -> Iterator[None]:
-    """Models of `transformers` may loop over the experts that tokens chose, which cannot be known without tokens. They also
-    have a form that works for all tokens at once, by one op that they avoid where they are compiled."""
-    configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
-    changed = [c for c in configs.values() if getattr(c, "_experts_implementation", None) == "eager"]
-    experts = sys.modules.get("transformers.integrations.moe")
-    with contextlib.ExitStack() as stack:
-        if hasattr(experts, "_can_use_grouped_mm"):
-            stack.enter_context(unittest.mock.patch.object(experts, "_can_use_grouped_mm", lambda *_: True))
-        for config in changed:
-            config._experts_implementation = "grouped_mm"
-            stack.callback(setattr, config, "_experts_implementation", "eager")
         yield
 
 

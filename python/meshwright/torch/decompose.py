@@ -165,6 +165,57 @@ def _weight_norm_backward(gradient: Any, direction: Any, size: Any, norms: Any, 
 
 # Losses.
 
+# What stands for the logarithm of zero: gradients of what is infinite are no numbers.
+_NEVER = -1e30
+
+
+def _ctc_losses(scores: Any, targets: Any, steps: Any, lengths: Any, blank: int) -> Any:
+    """Of every sample how unlikely its target is: all ways to write it with blanks, added up step by step."""
+    count, longest = targets.shape
+    places = torch.arange(2 * longest + 1, device=scores.device)
+    targets = torch.where(places[:longest] < lengths[:, None], targets, blank)
+    blanks = torch.full_like(targets, blank)
+    written = torch.cat([torch.stack([blanks, targets], 2).reshape(count, -1), blanks.new_full((count, 1), blank)], 1)
+    # A blank between two letters may be left out where these differ.
+    may_skip = torch.nn.functional.pad(written[:, 2:] != written[:, :-2], (2, 0))
+    found = scores.gather(2, written.expand(scores.shape[0], -1, -1))
+    ways = torch.where(places < 2, found[0], _NEVER)
+    for step in range(1, scores.shape[0]):
+        before = torch.nn.functional.pad(ways, (2, 0), value=_NEVER)
+        skipped = torch.where(may_skip, before[:, :-2], _NEVER)
+        more = torch.logsumexp(torch.stack([ways, before[:, 1:-1], skipped]), 0) + found[step]
+        ways = torch.where(step < steps[:, None], more, ways)
+    ends = torch.stack([2 * lengths, (2 * lengths - 1).clamp(min=0)], 1)
+    last = ways.gather(1, ends)
+    # A target without letters has one end.
+    other = torch.where(lengths > 0, last[:, 1], _NEVER)
+    return -torch.logsumexp(torch.stack([last[:, 0], other]), 0)
+
+
+@_decomposes(aten._ctc_loss.Tensor)
+def _ctc_loss(
+    scores: Any, targets: Any, steps: Any, lengths: Any, blank: int = 0, zero_infinity: bool = False
+) -> tuple[Any, Any]:
+    if scores.ndim != 3 or targets.ndim != 2:
+        raise NotImplementedError("targets that lie one behind the other end where only a run knows")
+    losses = _ctc_losses(scores, targets, steps, lengths, blank)
+    losses = torch.where(losses > -0.1 * _NEVER, 0.0 if zero_infinity else math.inf, losses)
+    return losses, losses
+
+
+@_decomposes(aten._ctc_loss_backward.Tensor)
+def _ctc_loss_backward(
+    gradient: Any, scores: Any, targets: Any, steps: Any, lengths: Any, losses: Any, _ways: Any, blank: int,
+    zero_infinity: bool = False,
+) -> Any:  # fmt: skip
+    found = _pulled(lambda scores: _ctc_losses(scores, targets, steps, lengths, blank), (scores,), gradient)[0]
+    # PyTorch takes scores to be what `log_softmax` gives, whose own gradient is part of this one.
+    times = torch.arange(scores.shape[0], device=scores.device)
+    is_over = (times[:, None] >= steps)[:, :, None]
+    found = found + torch.where(is_over, 0.0, scores.exp() * gradient[:, None])
+    is_possible = losses != 0 if zero_infinity else losses < math.inf
+    return torch.where(is_possible[:, None] | is_over, found, 0.0 if zero_infinity else math.nan)
+
 
 @_decomposes(aten.multi_margin_loss.default)
 def _multi_margin_loss(

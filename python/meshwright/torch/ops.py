@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, nan
 from typing import Any
 
@@ -284,21 +284,36 @@ def chosen_products(left: Tensor, table: Tensor, indices: Tensor) -> Tensor:
         for matrix, start, end in zip(table, [0, *ends], ends):
             torch.matmul(left[start:end], matrix, out=made[start:end])
         return made
-    for number, matrix in enumerate(table):
-        rows = (indices == number).nonzero().squeeze(-1)
-        made[rows] = torch.matmul(left[rows], matrix)
+    for number, rows in _together(indices, len(table)):
+        made[rows] = torch.matmul(left[rows], table[number])
     return made
 
 
 def summed_products(left: Tensor, right: Tensor, indices: Tensor, count: int) -> Tensor:
     """For so many indices the sum of the products of all rows that have it."""
-    made = left.new_empty(count, left.shape[1], right.shape[2])
-    ends = _ends(indices, count)
-    for number in range(count):
-        rows: Any = (indices == number).nonzero().squeeze(-1) if ends is None else slice(([0, *ends])[number], ends[number])
-        wide = left[rows].transpose(0, 1).reshape(left.shape[1], -1)
-        torch.mm(wide, right[rows].reshape(-1, right.shape[2]), out=made[number])
+    if ends := _ends(indices, count):
+        made = left.new_empty(count, left.shape[1], right.shape[2])
+        for number, start, end in zip(range(count), [0, *ends], ends):
+            torch.mm(_side_by_side(left[start:end]), right[start:end].reshape(-1, right.shape[2]), out=made[number])
+        return made
+    made = left.new_zeros(count, left.shape[1], right.shape[2])
+    for number, rows in _together(indices, count):
+        made[number].addmm_(_side_by_side(left[rows]), right[rows].reshape(-1, right.shape[2]))
     return made
+
+
+def _side_by_side(matrices: Tensor) -> Tensor:
+    return matrices.transpose(0, 1).reshape(matrices.shape[1], -1)
+
+
+def _together(indices: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
+    """The rows of each index, never more at a time than if all had as many: what is copied to have them together is then
+    known before it is known where they are."""
+    most = max(-(-len(indices) // count), 1)
+    for number in range(count):
+        for rows in (indices == number).nonzero().squeeze(-1).split(most):
+            if len(rows):
+                yield number, rows
 
 
 def _ends(indices: Tensor, count: int) -> list[int] | None:

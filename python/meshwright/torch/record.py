@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from meshwright import _core
 from meshwright.torch.decompose import OWN
+from meshwright.torch.rules import has_rule, rule_of
 
 # Names of element types in programs.
 DTYPES = {
@@ -82,10 +83,9 @@ class Recorder(TorchDispatchMode):
     it, in a scope that keeps these ops together as the one kernel they are.
     """
 
-    def __init__(self, rules: dict[str, str]) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.known = frozenset(_core.aten_ops())
-        self.rules = rules
         self.decompositions = torch._decomp.global_decomposition_table["post_autograd"] | OWN
         self.lines: list[str] = []
         self.arguments: list[str] = []
@@ -143,7 +143,7 @@ class Recorder(TorchDispatchMode):
             drawn = getattr(args[0], "_meshwright_drawn", None)
             if drawn is not None:
                 return drawn
-        if name not in self.known and name not in self.rules and not func._schema.is_mutable:
+        if name not in self.known and not has_rule(name) and not func._schema.is_mutable:
             decomposed = self._decompose(func, name, args, kwargs)
             if decomposed is not NotImplemented:
                 return _known(func, args, kwargs, decomposed)
@@ -177,7 +177,7 @@ class Recorder(TorchDispatchMode):
             self.ungrouped_flops += _ungrouped_flops(*_in_order(func, args, kwargs))
         call = self.inside or self._call(name)
         place = self._place(call)
-        if name not in self.known and name not in self.rules:
+        if name not in self.known and not has_rule(name):
             self._note_unknown(name, place)
         operands = [self._operand(argument) for argument in _in_order(func, args, kwargs)]
         results = [*out] if isinstance(out, (tuple, list)) else [out]
@@ -188,7 +188,7 @@ class Recorder(TorchDispatchMode):
         numbers = [self._number_of(result) if isinstance(result, torch.Tensor) else None for result in results]
         left = " ".join("_" if number is None else f"%{number}" for number in numbers)
         types = " ".join(type_text(result) if isinstance(result, torch.Tensor) else "_" for result in results)
-        rule = f" rule {_quoted(self.rules[name])}" if name in self.rules else ""
+        rule = f" rule {_quoted(rule_of(name, args, out))}" if has_rule(name) else ""
         self.lines.append(f"{left} = {name}({', '.join(operands)}) : {types} @{place}{rule}")
 
     def _note_unknown(self, name: str, place: int) -> None:

@@ -1,6 +1,11 @@
-"""Sharding rules that users give for their own ops."""
+"""Sharding rules of ops that programs have no words for: those that users give for their own, and some of PyTorch."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
 
 RULES: dict[str, str] = {}
 
@@ -15,3 +20,43 @@ def register_rule(op: str, rule: str) -> None:
     """
     namespace, _, name = op.replace("::", ".").partition(".")
     RULES[f"{namespace}.{name}" if "." in name else f"{namespace}.{name}.default"] = rule
+
+
+def has_rule(name: str) -> bool:
+    return name in RULES or name in OWN
+
+
+def rule_of(name: str, args: Sequence[Any], out: Any) -> str:
+    """How a call may be cut that runs as it was recorded."""
+    return RULES[name] if name in RULES else OWN[name](args, out)
+
+
+def _transform(args: Sequence[Any], out: torch.Tensor) -> str:
+    """What is not transformed may be cut, as it lies along the same dimension before and after."""
+    whole = {dim % out.ndim for dim in args[1]}
+    letters = " ".join("_" if dim in whole else f"d{dim}" for dim in range(out.ndim))
+    return f"({letters}) -> ({letters})"
+
+
+def _as_complex(args: Sequence[Any], out: torch.Tensor) -> str:
+    letters = _letters(out.ndim)
+    return f"({letters} _) -> ({letters})"
+
+
+def _as_real(args: Sequence[Any], out: torch.Tensor) -> str:
+    letters = _letters(out.ndim - 1)
+    return f"({letters}) -> ({letters} _)"
+
+
+def _letters(count: int) -> str:
+    return " ".join(f"d{dim}" for dim in range(count))
+
+
+# Ops of PyTorch that no program has in its own ops. They run as they were recorded.
+OWN: dict[str, Callable[[Sequence[Any], Any], str]] = {
+    "aten._fft_c2c.default": _transform,
+    "aten._fft_c2r.default": _transform,
+    "aten._fft_r2c.default": _transform,
+    "aten.view_as_complex.default": _as_complex,
+    "aten.view_as_real.default": _as_real,
+}

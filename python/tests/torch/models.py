@@ -71,6 +71,46 @@ def mixtral(batch: int = 2) -> Case:
     return Case(transformers.MixtralForCausalLM(config), {"input_ids": tokens, "labels": tokens})
 
 
+def qwen_moe(batch: int = 2) -> Case:
+    """Experts whose loads are no part of the loss."""
+    config = transformers.Qwen2MoeConfig(
+        num_hidden_layers=2, hidden_size=16, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32,
+        moe_intermediate_size=16, shared_expert_intermediate_size=16, vocab_size=32, num_experts=4, num_experts_per_tok=2,
+    )  # fmt: skip
+    tokens = _tokens(batch=batch)
+    return Case(transformers.Qwen2MoeForCausalLM(config), {"input_ids": tokens, "labels": tokens})
+
+
+def gpt_oss(batch: int = 2) -> Case:
+    """Experts with biases, whose matrices lie the other way and whose gates are every other column."""
+    config = transformers.GptOssConfig(
+        num_hidden_layers=2, hidden_size=16, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=16,
+        vocab_size=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=4, pad_token_id=0, eos_token_id=1,
+        layer_types=["sliding_attention", "full_attention"],
+    )  # fmt: skip
+    tokens = _tokens(batch=batch)
+    return Case(transformers.GptOssForCausalLM(config), {"input_ids": tokens, "labels": tokens})
+
+
+def fnet(batch: int = 2) -> Case:
+    """Fourier transforms in the place of attention."""
+    config = transformers.FNetConfig(
+        num_hidden_layers=2, hidden_size=16, intermediate_size=32, vocab_size=32, max_position_embeddings=16,
+        hidden_dropout_prob=0,
+    )  # fmt: skip
+    return Case(transformers.FNetForMaskedLM(config), {"input_ids": _tokens(batch=batch), "labels": _tokens(batch=batch)})
+
+
+def clip(batch: int = 2) -> Case:
+    """A loss that compares all samples with each other. Biases of keys have no gradient but roundings, which are larger than
+    what differs between two ways to add in 32 bits."""
+    text = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 32, "max_position_embeddings": 16, "eos_token_id": 31, "bos_token_id": 30, "pad_token_id": 1}
+    vision = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "image_size": 16, "patch_size": 4}
+    model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)).double()
+    images = torch.randn(batch, 3, 16, 16).double()
+    return Case(model, {"input_ids": _tokens(batch=batch), "pixel_values": images, "return_loss": True})
+
+
 def t5(batch: int = 2) -> Case:
     config = transformers.T5Config(
         num_layers=2, d_model=16, d_kv=8, num_heads=2, d_ff=32, vocab_size=32, dropout_rate=0,
@@ -250,4 +290,4 @@ def bags(batch: int = 2) -> Case:
     return Case(Bags(), inputs)
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, bags)}
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, bags)}

@@ -476,6 +476,26 @@ def losses():
                 F.cross_entropy(w, classes, reduction="none", ignore_index=1)]
     return Does(run, w=weight(4, 5)), (torch.randn(4, 5), torch.randn(4, 5), torch.tensor([0, 4, 2, 1]))
 
+@case
+def ctc():
+    """Targets of all lengths, with letters twice in a row."""
+    def run(self, scores, target, steps, lengths):
+        scores = (self.w * scores).log_softmax(2)
+        every = F.ctc_loss(scores, target, steps, lengths, reduction="none", zero_infinity=True)
+        return every, F.ctc_loss(scores, target, steps, torch.tensor([2, 1, 0, 3]), blank=4)
+
+    target = torch.tensor([[1, 1, 2], [3, -1, -1], [-1, -1, -1], [2, 2, 2]])
+    batch = {"scores": torch.randn(7, 4, 5), "target": target, "steps": torch.tensor([7, 5, 6, 5]), "lengths": torch.tensor([3, 1, 0, 3])}
+    return Does(run, w=weight(7, 4, 5)), batch
+
+@case
+def ctc_without_a_way():
+    def run(self, scores, target, steps, lengths):
+        return F.ctc_loss((self.w * scores).log_softmax(2), target, steps, lengths, reduction="none", zero_infinity=True)
+
+    target = torch.tensor([[1, 1, 2], [3, 1, 2]])
+    return Does(run, w=weight(3, 2, 5)), {"scores": torch.randn(3, 2, 5), "target": target, "steps": torch.tensor([3, 3]), "lengths": torch.tensor([3, 3])}
+
 # What goes in and comes out.
 
 @dataclasses.dataclass

@@ -24,7 +24,7 @@ def test_row(name):
     if name in calls.ELSEWHERE:
         pytest.skip(calls.ELSEWHERE[name])
     call = found()[name]
-    recorder = Recorder({})
+    recorder = Recorder()
     values = {}
     for number, tensor in enumerate(call.tensors()):
         recorder.argument(f"operand{number}", tensor)

@@ -50,14 +50,19 @@ PLANS: dict[str, dict[str, Any]] = {
     "split": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1, "slices": 3},
 }
 MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet50")
-# What depends on all of a batch at once, as the loads of experts and the norms of batches do, has no microbatches.
-WHOLE = {"mixtral", "resnet50", "unet"}
+# What depends on all of a batch at once, as the norms of batches do, has no microbatches.
+WHOLE = {"resnet50", "unet"}
+# Losses that depend on the loads of experts need those of a whole batch before any gradient, and do so in stages too.
+WHOLE_IN_STAGES = {"mixtral"}
 # Models by name and plans, which is all that is compared.
 ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if plan != "micro" or model not in WHOLE]
 ALL += ["deep:remat", "unet:stages3"]
 # What puts sequences before batches, or channels last, on its way, what has samples along the second dimension, attends to
 # another sequence, has layers at several places, or bags of embeddings.
 ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext", "translator", "shared", "bags") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
+# Experts, and what compares samples, which has no microbatches.
+ALL += [f"{model}:{plan}" for model in ("qwen_moe", "gpt_oss", "fnet") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
+ALL += [f"clip:{plan}" for plan in ("auto", "zero3", "megatron")]
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02
 
@@ -175,7 +180,8 @@ def main(cases: list[str], said: str) -> None:
         torch.manual_seed(0)
         made = models.MODELS[name](8)
         options = dict(PLANS[plan])
-        if name in WHOLE and "microbatches" in options:
+        is_staged = plan.startswith("stages")
+        if "microbatches" in options and (name in WHOLE or name in WHOLE_IN_STAGES and is_staged):
             options["microbatches"] = 1
         if more:
             options["memory"] = more[0]

@@ -357,7 +357,7 @@ pub(super) fn nothing_found(request: &Request<'_>) -> String {
     match request.microbatches {
         Some(count) if count > 1 => format!(
             "no way to run the step in {count} microbatches was found; what needs all of a batch at once, as batch norms and \
-             the sorted tokens of experts do, has one microbatch"
+             losses that compare its samples do, has one microbatch"
         ),
         _ => "no way to cut the program was found".to_owned(),
     }

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::scratch::{bytes_made, of_collectives, of_op};
+use super::scratch::{bytes_made, of_collectives, of_experts, of_op};
 use super::values::Form;
 use crate::profile::{Buffer, Class, Holds, Memory, Shared, Step, Strides, contiguous, made, view};
 use crate::program::{Anatomy, Id, Op, OpId, Phase, Program, Region, ValueId};
@@ -66,12 +66,12 @@ impl<'p> Ledger<'p> {
         self.steps.push((ops[0], scratch));
     }
 
-    /// An op that does without the result of another: rows of a matrix lie together, and are not copied.
+    /// An op that does without the result of another.
     pub(super) fn run_experts(&mut self, maker: OpId, op: OpId) {
         self.begin(maker);
         self.begin(op);
         self.make_all(op);
-        self.steps.push((op, 0));
+        self.steps.push((op, of_experts(self.program, maker, op)));
     }
 
     fn begin(&mut self, op: OpId) {

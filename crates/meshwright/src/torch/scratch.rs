@@ -95,6 +95,21 @@ pub(super) fn of_collectives(program: &Program, ops: &[OpId], strides: StridesOf
     }
 }
 
+/// Rows that have a matrix in common are put together: so many at a time as there are where all matrices have as many. A
+/// product writes its own for them, and a sum reads both of its operands.
+pub(super) fn of_experts(program: &Program, maker: OpId, op: OpId) -> usize {
+    let (first, last) = (&program.ops[maker].operands, &program.ops[op].operands);
+    let (indices, count, copied) = match &program.ops[op].op {
+        Op::Scatter(_) => (last[1], program.shape(last[0])[0], [first[0], first[1]]),
+        // All others are products.
+        _ => (first[1], program.shape(first[0])[0], [last[0], program.ops[op].results[0]]),
+    };
+    let rows = program.shape(indices)[0].max(1);
+    let together = rows.div_ceil(count.max(1));
+    let wide: usize = copied.into_iter().map(|value| program.ty(value).bytes() / rows).sum();
+    together * (wide + INDEX) + INDEX * rows
+}
+
 /// The bytes of a copy whose elements lie in order, where they do not already.
 fn copied(program: &Program, value: ValueId, strides: StridesOf<'_>) -> usize {
     if is_straight(program.shape(value), &strides(value)) { 0 } else { program.ty(value).bytes() }

@@ -453,7 +453,8 @@ pub(super) fn to_copy(call: &mut Call<'_>) -> Made {
     let made = if ty.dtype == DType::Bool {
         truth_of(call, value)
     } else if call.builder.dtype(value).is_complex() && !ty.dtype.is_complex() {
-        return Err("a complex number has no other type".to_owned());
+        let real = call.builder.unary(Unary::Real, value);
+        call.builder.convert(real, ty.dtype)
     } else {
         call.builder.convert(value, ty.dtype)
     };
