@@ -217,12 +217,16 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level>
     for &op in &program.body().ops {
         for &operand in &program.ops[op].operands {
             let Some(maker) = program.producer(operand) else { continue };
-            // What layers add to is read by the next layer, which is another bundle for what comes back in between. Norms
-            // can then be made again of it.
-            let is_later = anatomy.is_forward(op) && depths[maker.index()] != depths[op.index()];
-            let is_elsewhere = bundles.of(maker).is_some() && (bundles.of(maker) != bundles.of(op) || is_later);
+            let is_elsewhere = bundles.of(maker).is_some() && bundles.of(maker) != bundles.of(op);
             let same_pass = anatomy.is_forward(maker) == anatomy.is_forward(op);
             is_shared[operand.index()] |= is_elsewhere && same_pass && bundles.of(op).is_some();
+            // What layers add to is read by the next layer, which is another bundle for what comes back in between. Norms
+            // can then be made again of it, behind the last layer as behind all others.
+            let is_stream = bundles.of(op).is_some() && bundles.of(maker) == bundles.of(op);
+            if is_stream && same_pass && anatomy.is_forward(op) && depths[maker.index()] != depths[op.index()] {
+                let sums = program.ops[op].results.iter().chain([&operand]);
+                sums.for_each(|value| is_shared[value.index()] = true);
+            }
         }
     }
     let mut levels: Vec<Level> = depths.into_iter().map(|depth| (depth, 0)).collect();
