@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::exposure::Exposure;
 use super::fixed::Told;
-use super::label::Effort;
+use super::label::{Effort, Until};
 use super::recipe::freeze;
 use super::sketch::{Frame, Ground, Sketch};
 use crate::lower::{Haste, Movement, Price, Step};
@@ -26,7 +26,7 @@ pub(crate) fn lay_out_cheapest(
     let frame = Frame::new(layout.mesh.clone(), 1);
     let sketch = Sketch::new(&ground, frame)?;
     let limit_bytes = told.auto.memory_bytes.unwrap_or(u64::MAX / 4);
-    let Some(labelled) = sketch.label(limit_bytes, Exposure::all(1.0), None, Effort::Much) else {
+    let Some(labelled) = sketch.label(limit_bytes, Exposure::all(1.0), None, Until::spent(Effort::Much)) else {
         return Err("nothing that was found fits `memory`".to_owned());
     };
     sketch.recipe(&labelled).lay_on(layout, &|op| Some(op))?;

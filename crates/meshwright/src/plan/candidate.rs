@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::exposure::{Exposure, Load, Rates};
 use super::label::{Effort, Labelled, Until};
 use super::parallel::in_parallel;
-use super::search::{Request, Searched};
+use super::search::{LEAST_FASTER, Request, Searched};
 use super::sketch::{Outcome, Sketch};
 
 /// What is known to be as close to the best is not labelled with more effort.
@@ -14,10 +14,9 @@ pub(super) const MOST_GAP: f64 = 5e-3;
 const MOST_ROUNDS: usize = 3;
 /// The same where the last did not fit: by how much is known then.
 const MOST_ROUNDS_MISSED: usize = 4;
-/// What labels promise, by what they differ in from a simulation, may be worse than the best by this factor.
+/// Where memory is short or nothing fits yet, labels may promise, by what they differ in from the last, to be worse than the
+/// best by this factor.
 const MOST_WORSE_PROMISED: f64 = 1.015;
-/// Labels that cost less by no more than this share are as good, and not simulated.
-const LEAST_OTHER: f64 = 1e-6;
 
 /// A frame that is labelled and simulated again and again.
 pub(super) struct Candidate<'g> {
@@ -108,9 +107,10 @@ impl<'g> Candidate<'g> {
         let (peak, limit) = (outcome.peak_bytes, request.limit_bytes);
         self.is_missed = peak > limit;
         if self.is_missed {
-            // As much less as there is too much.
+            // As much less as there is too much, but no less than what is known to fit.
             let excess = (peak - limit).max(self.limit_bytes / 64);
-            self.limit_bytes = labelled_peak.min(self.limit_bytes).saturating_sub(excess);
+            let less = labelled_peak.min(self.limit_bytes).saturating_sub(excess);
+            self.limit_bytes = self.between(request, &outcome).map_or(less, |between| between.max(less));
         } else if outcome.labelled.is_bound {
             // Where less is needed than the labelling believes, it may have more.
             self.limit_bytes = self.limit_bytes.max(labelled_peak.saturating_add(limit - peak));
@@ -120,18 +120,31 @@ impl<'g> Candidate<'g> {
         self
     }
 
+    /// The limit for labels between those that took too much and those before that fit, as far from both as the limit is
+    /// from what they came to.
+    fn between(&self, request: &Request<'_>, missed: &Outcome) -> Option<u64> {
+        let labelled = |outcome: &Outcome| outcome.labelled.peak_bytes;
+        let fitting =
+            self.outcomes.iter().filter(|outcome| request.fits(outcome) && labelled(outcome) < labelled(missed));
+        let fit = fitting.max_by_key(|outcome| labelled(outcome))?;
+        let share = (request.limit_bytes - fit.peak_bytes) as f64 / (missed.peak_bytes - fit.peak_bytes) as f64;
+        Some(labelled(fit) + (share * (labelled(missed) - labelled(fit)) as f64) as u64)
+    }
+
     /// Makes another labelling with what the last simulation told of memory and of what is hidden, if that could be
     /// better than what was found.
-    fn label_again(mut self, best: f64) -> Candidate<'g> {
+    fn label_again(mut self, request: &Request<'_>, best: f64) -> Candidate<'g> {
         let is_missed = self.is_missed && self.most_rounds > 1;
         let most_rounds = if is_missed { MOST_ROUNDS_MISSED } else { self.most_rounds };
         let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < most_rounds;
         let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
+        let is_short = outcome.labelled.is_bound || self.outcomes.iter().all(|outcome| !request.fits(outcome));
+        let most_seconds = best * if is_short { MOST_WORSE_PROMISED } else { 1.0 - LEAST_FASTER };
         // Where what was told leads to nothing new, the worst case may. Where memory is short, that decides more, and
         // labels take longer.
         let worst = Some(Exposure::all(1.0)).filter(|_| !outcome.labelled.is_bound);
         self.next = [exposed(outcome)].into_iter().chain(worst).find_map(|exposure| {
-            let next = self.promising(outcome, exposure, best * MOST_WORSE_PROMISED)?;
+            let next = self.promising(outcome, exposure, most_seconds)?;
             let is_known = self.outcomes.iter().any(|outcome| outcome.labelled.labels == next.labels);
             (!is_known).then_some(next)
         });
@@ -141,17 +154,16 @@ impl<'g> Candidate<'g> {
     /// Labels as good as can be found with what a simulation told, if they promise to take no longer than so many seconds.
     fn promising(&self, outcome: &Outcome, exposure: Exposure, most_seconds: f64) -> Option<Labelled> {
         let before = &outcome.labelled;
-        // What was simulated, had it been labelled with what is known now.
-        let known = before.seconds_with(exposure);
-        let is_promising = |seconds: f64| outcome.timeline.step_seconds + seconds - known <= most_seconds;
-        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), Effort::Little)?;
-        let next = match next.gap() > MOST_GAP && is_promising(next.lower_bound_seconds) {
-            true => self.sketch.label(self.limit_bytes, exposure, Some(&next), Effort::Much).unwrap_or(next),
+        // What labels may cost: by as much less as it should be faster than what was simulated, had that been labelled with
+        // what is known now.
+        let most_seconds = most_seconds - outcome.timeline.step_seconds + before.seconds_with(exposure);
+        let until = |effort: Effort| Until { effort, most_seconds };
+        let next = self.sketch.label(self.limit_bytes, exposure, Some(before), until(Effort::Little))?;
+        let next = match next.gap() > MOST_GAP && next.lower_bound_seconds <= most_seconds {
+            true => self.sketch.label(self.limit_bytes, exposure, Some(&next), until(Effort::Much)).unwrap_or(next),
             false => next,
         };
-        // Under another limit, what costs more may be what fits.
-        let is_other = before.is_bound || next.is_bound || next.seconds < known * (1.0 - LEAST_OTHER);
-        (is_other && is_promising(next.seconds)).then_some(next)
+        (next.seconds <= most_seconds).then_some(next)
     }
 }
 
@@ -169,12 +181,19 @@ pub(super) fn refine<'g>(
         let outcomes = candidates.iter().flat_map(|candidate| &candidate.outcomes);
         let fitting = outcomes.filter(|outcome| request.fits(outcome));
         best = fitting.map(|outcome| outcome.timeline.step_seconds).fold(best, f64::min);
-        candidates = in_parallel(candidates, |candidate| candidate.label_again(best));
+        candidates = in_parallel(candidates, |candidate| candidate.label_again(request, best));
     }
     for candidate in candidates {
         let sketch = &candidate.sketch;
         searched.found.extend(candidate.outcomes.into_iter().map(|outcome| (Arc::clone(sketch), outcome)));
         searched.first_error = searched.first_error.take().or(candidate.error);
+    }
+}
+
+impl Outcome {
+    /// What labels that are made with what the simulation told may cost, to promise no more than it took times a factor.
+    pub(super) fn most_seconds(&self, factor: f64) -> f64 {
+        self.labelled.seconds_with(exposed(self)) + self.timeline.step_seconds * (factor - 1.0)
     }
 }
 

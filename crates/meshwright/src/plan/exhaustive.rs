@@ -9,7 +9,7 @@ use meshwright_solver::problem::{Cost, FORBIDDEN, scaled};
 
 use super::choices::Choice;
 use super::graph::{Flow, Kind, Origin, Reader};
-use super::label::{Effort, Label};
+use super::label::{Effort, Label, Until};
 use super::lives::Mode;
 use super::moves::{Moves, Place};
 use super::parts::Parts;
@@ -68,10 +68,11 @@ fn labels_are_the_cheapest_of_all_that_fit() {
 fn check(name: &str, space: &Space<'_>, counts: &mut Counts) {
     for sketched in space.within().chain(space.across()).flat_map(|mesh| space.sketches(mesh, 0)) {
         let sketch = &sketched.sketch;
-        let free = sketch.label(FREE, FIRST_EXPOSURE, None, Effort::Much).expect("what has no limit fits");
+        let free =
+            sketch.label(FREE, FIRST_EXPOSURE, None, Until::spent(Effort::Much)).expect("what has no limit fits");
         for share in [1.0, 0.9, 0.7, 0.5, 0.3] {
             let limit_bytes = (free.peak_bytes as f64 * share) as u64;
-            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Much);
+            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Until::spent(Effort::Much));
             let case = format!("{name} on {} with {share} of its memory", sketch.frame.mesh);
             let told = labelled.as_ref().map_or(FORBIDDEN, |it| scaled(it.seconds, sketch.ground.costs.unit));
             if let Some(labelled) = &labelled {

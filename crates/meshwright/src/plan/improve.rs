@@ -5,17 +5,23 @@ use std::sync::Arc;
 
 use super::candidate::{Candidate, MOST_GAP, exposed, refine};
 use super::exposure::Exposure;
-use super::label::{Effort, Labelled};
+use super::label::{Effort, Labelled, Until};
 use super::parallel::in_parallel;
-use super::search::{Found, LEAST_FASTER, MOST_WORSE, Request, Searched};
+use super::search::{Found, LEAST_FASTER, Request, Searched};
 use super::sketch::{Outcome, Sketch};
 use super::space::Space;
 use crate::simulate::Timeline;
 
-/// So often something is made of the best, at most.
+/// So often something is made of the best, at most, and again only where it came to be faster by such a share.
 const MOST_IMPROVED: usize = 2;
+const MUCH_FASTER: f64 = 1e-2;
 /// With how much of the limit labels are tried too.
 const SHARES_OF_LIMIT: [f64; 2] = [0.95, 0.89];
+/// Where memory is short, labels may promise to be worse than the best by this factor: what they are mistaken about is the
+/// memory.
+const MOST_WORSE_BOUND: f64 = 1.03;
+/// So may those that are made for what labels do not know of, by less.
+const MOST_WORSE_UNKNOWN: f64 = 1.01;
 /// Into how many runs layers alike are split where memory is short.
 const RUNS: usize = 4;
 /// Labels are mistaken where a simulation takes longer than they say by this factor.
@@ -23,42 +29,47 @@ const MISTAKEN: f64 = 1.05;
 /// What is known to be as close to the best is not searched for any longer.
 const MOST_GAP_SETTLED: f64 = 1e-2;
 
-/// Tries all that may be made of the best at once, so that none of it waits for the rest, and as long as something comes
-/// of it.
+/// Tries what may be made of the best, and again of what came of that where it was much.
 pub(super) fn improve<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
     for round in 0..MOST_IMPROVED {
-        let Some(best) = searched.best(request) else { return };
-        let seconds = best.1.timeline.step_seconds;
-        let ways = ways(request, space, searched, best, round);
-        let tried = in_parallel(ways, |way| match way {
-            Way::Split => split_layers(request, space, best).map(|candidate| (candidate, None)),
-            Way::Tighten(share) => Ok((tighten(best, share), None)),
-            Way::Store => Ok((store(request, best), None)),
-            Way::Between(exposure) => Ok((between(request, best, exposure), None)),
-            Way::Elsewhere(sketch) => Ok((elsewhere(request, best, sketch), None)),
-            Way::Longer => {
-                let longer = Longer::new(best, Effort::Much);
-                Ok((longer.as_ref().and_then(Longer::candidate), longer))
-            }
-        });
-        let (mut candidates, mut longer) = (Vec::new(), None);
-        for tried in tried {
-            match tried {
-                Ok((candidate, searched_longer)) => {
-                    candidates.extend(candidate);
-                    longer = longer.or(searched_longer);
-                }
-                Err(reason) => _ = searched.first_error.get_or_insert(reason),
-            }
-        }
-        candidates.retain(|candidate| !candidate.is_known(searched));
-        refine(request, candidates, seconds, searched);
-        longer.into_iter().for_each(|longer| longer.note(request, searched));
-        let is_faster = |best: &Found<'_>| best.1.timeline.step_seconds < seconds * (1.0 - LEAST_FASTER);
-        if !searched.best(request).is_some_and(is_faster) {
+        let Some(seconds) = searched.best_seconds(request) else { return };
+        improve_once(request, space, searched, round);
+        let is_much_faster = |best: f64| best < seconds * (1.0 - MUCH_FASTER);
+        if !searched.best_seconds(request).is_some_and(is_much_faster) {
             return;
         }
     }
+}
+
+/// Tries all that may be made of the best at once, so that none of it waits for the rest.
+fn improve_once<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>, round: usize) {
+    let Some(best) = searched.best(request) else { return };
+    let seconds = best.1.timeline.step_seconds;
+    let ways = ways(request, space, searched, best, round);
+    let tried = in_parallel(ways, |way| match way {
+        Way::Split => split_layers(request, space, best).map(|candidate| (candidate, None)),
+        Way::Tighten(share) => Ok((tighten(best, share), None)),
+        Way::Store => Ok((store(request, best), None)),
+        Way::Between(exposure) => Ok((between(request, best, exposure), None)),
+        Way::Elsewhere(sketch) => Ok((elsewhere(request, best, sketch), None)),
+        Way::Longer => {
+            let longer = Longer::new(best, Effort::Much);
+            Ok((longer.as_ref().and_then(Longer::candidate), longer))
+        }
+    });
+    let (mut candidates, mut longer) = (Vec::new(), None);
+    for tried in tried {
+        match tried {
+            Ok((candidate, searched_longer)) => {
+                candidates.extend(candidate);
+                longer = longer.or(searched_longer);
+            }
+            Err(reason) => _ = searched.first_error.get_or_insert(reason),
+        }
+    }
+    candidates.retain(|candidate| !candidate.is_known(searched));
+    refine(request, candidates, seconds, searched);
+    longer.into_iter().for_each(|longer| longer.note(request, searched));
 }
 
 /// What may be made of the best.
@@ -123,16 +134,15 @@ fn middle(searched: &Searched<'_>, (sketch, outcome): &Found<'_>) -> Option<Expo
 
 fn between<'g>(request: &Request<'_>, (sketch, outcome): &Found<'g>, exposure: Exposure) -> Option<Candidate<'g>> {
     let limit_bytes = outcome.limit_bytes(request);
-    let labelled = sketch.label(limit_bytes, exposure, Some(&outcome.labelled), Effort::Much)?;
-    Some(Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled))
+    let labelled = sketch.label(limit_bytes, exposure, Some(&outcome.labelled), Until::spent(Effort::Much))?;
+    let is_promising = labelled.seconds_with(exposed(outcome)) <= outcome.most_seconds(MOST_WORSE_UNKNOWN);
+    is_promising.then(|| Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled))
 }
 
 /// Labels of another mesh, made with what the simulation of the best told, where they promise to be better.
 fn elsewhere<'g>(request: &Request<'_>, (_, outcome): &Found<'g>, sketch: &Arc<Sketch<'g>>) -> Option<Candidate<'g>> {
-    let (limit_bytes, exposure) = (outcome.limit_bytes(request), exposed(outcome));
-    let most_seconds = outcome.labelled.seconds_with(exposure);
-    let labelled = sketch.label_faster(limit_bytes, exposure, most_seconds)?;
-    (labelled.seconds <= most_seconds).then(|| Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled).once())
+    let until = Until { effort: Effort::Little, most_seconds: outcome.most_seconds(1.0 - LEAST_FASTER) };
+    promising(sketch, outcome, outcome.limit_bytes(request), None, until).map(Candidate::once)
 }
 
 fn split_layers<'g>(
@@ -140,25 +150,34 @@ fn split_layers<'g>(
     space: &Space<'g>,
     (sketch, outcome): &Found<'g>,
 ) -> Result<Option<Candidate<'g>>, String> {
-    let limit_bytes = outcome.limit_bytes(request);
     let sketch = space.split(&sketch.frame, RUNS)?;
-    let labelled = sketch.label(limit_bytes, exposed(outcome), None, Effort::Much);
-    Ok(labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled)))
+    let until = Until { effort: Effort::Much, most_seconds: outcome.most_seconds(MOST_WORSE_BOUND) };
+    Ok(promising(&sketch, outcome, outcome.limit_bytes(request), None, until))
 }
 
 fn tighten<'g>((sketch, outcome): &Found<'g>, share: f64) -> Option<Candidate<'g>> {
     let before = &outcome.labelled;
     let limit_bytes = (share * before.limit_bytes as f64) as u64;
-    let labelled = sketch.label(limit_bytes, exposed(outcome), Some(before), Effort::Little)?;
-    Some(Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled).once())
+    let until = Until { effort: Effort::Little, most_seconds: outcome.most_seconds(MOST_WORSE_BOUND) };
+    promising(sketch, outcome, limit_bytes, Some(before), until).map(Candidate::once)
 }
 
 fn store<'g>(request: &Request<'_>, (sketch, outcome): &Found<'g>) -> Option<Candidate<'g>> {
-    let (limit_bytes, exposure) = (outcome.limit_bytes(request), exposed(outcome));
-    let most_seconds = outcome.labelled.seconds_with(exposure) * MOST_WORSE;
-    let stored = Arc::new(sketch.stored());
-    let labelled = stored.label(limit_bytes, exposure, None, Effort::Little)?;
-    (labelled.seconds <= most_seconds).then(|| Candidate::labelled(stored, limit_bytes, labelled))
+    let until = Until { effort: Effort::Little, most_seconds: outcome.most_seconds(MOST_WORSE_UNKNOWN) };
+    promising(&Arc::new(sketch.stored()), outcome, outcome.limit_bytes(request), None, until)
+}
+
+/// Labels made with what a simulation told, perhaps from others on, where they promise as much as they must.
+fn promising<'g>(
+    sketch: &Arc<Sketch<'g>>,
+    outcome: &Outcome,
+    limit_bytes: u64,
+    before: Option<&Labelled>,
+    until: Until,
+) -> Option<Candidate<'g>> {
+    let labelled = sketch.label(limit_bytes, exposed(outcome), before, until)?;
+    let is_promising = labelled.seconds <= until.most_seconds;
+    is_promising.then(|| Candidate::labelled(Arc::clone(sketch), limit_bytes, labelled))
 }
 
 /// Searches longest for the labels of the best where these may still be far from their bound.
@@ -185,7 +204,7 @@ struct Longer<'g> {
 impl<'g> Longer<'g> {
     fn new((sketch, outcome): &Found<'g>, effort: Effort) -> Option<Longer<'g>> {
         let (before, exposure) = (&outcome.labelled, exposed(outcome));
-        let again = sketch.label(before.limit_bytes, exposure, Some(before), effort)?;
+        let again = sketch.label(before.limit_bytes, exposure, Some(before), Until::spent(effort))?;
         let (seconds, labelled_seconds) = (outcome.timeline.step_seconds, before.seconds_with(exposure));
         Some(Longer { sketch: Arc::clone(sketch), seconds, labelled_seconds, exposure, again })
     }

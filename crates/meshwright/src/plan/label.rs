@@ -85,6 +85,13 @@ pub(super) struct Until {
     pub(super) most_seconds: f64,
 }
 
+impl Until {
+    /// However long what is found takes.
+    pub(super) fn spent(effort: Effort) -> Until {
+        Until { effort, most_seconds: f64::INFINITY }
+    }
+}
+
 /// How long to search for labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
@@ -154,30 +161,30 @@ impl<'m> Prices<'m> {
 const MOST_TIMES: usize = 24;
 
 /// The cheapest labels with which no more than a limit is in memory at any time. The search goes on from where it ended
-/// with other limits or costs, where it did so.
+/// with other limits or costs, where it did so. Perhaps none where nothing is as fast as it must be.
 pub(super) fn label(
     task: &Task<'_>,
     moves: &mut Prices<'_>,
     limit_bytes: u64,
     before: Option<&Labelled>,
-    effort: Effort,
+    until: Until,
 ) -> Option<Labelled> {
-    let until = Until { effort, most_seconds: f64::INFINITY };
     // Where memory was short before, it is taken to be so still: what does without is among what is searched then.
     if let Some(before) = before.filter(|before| before.is_bound) {
         return label_bound(task, moves, limit_bytes, before, until);
     }
-    let free = label_free(task, moves, effort)?;
+    let free = label_free(task, moves, until.effort)?;
     if free.peak_bytes <= limit_bytes {
         return Some(free.under(limit_bytes));
     }
-    label_bound(task, moves, limit_bytes, &free, until)
+    // Memory can only make it slower.
+    let may_be = free.lower_bound_seconds <= until.most_seconds;
+    may_be.then(|| label_bound(task, moves, limit_bytes, &free, until)).flatten()
 }
 
 /// The cheapest labels where there is memory enough.
 pub(super) fn label_free(task: &Task<'_>, moves: &mut Prices<'_>, effort: Effort) -> Option<Labelled> {
-    let until = Until { effort, most_seconds: f64::INFINITY };
-    Building::new(task, moves, false).search(u64::MAX, 0, Trail::default(), until)
+    Building::new(task, moves, false).search(u64::MAX, 0, Trail::default(), Until::spent(effort))
 }
 
 /// The cheapest labels where there is not, from others on. Memory is looked at only when it is most: a time at which there

@@ -16,7 +16,7 @@ const TIMES_AT_ONCE: usize = 2;
 /// So many frames are labelled at once: what comes of them tells which others are worth it.
 const LABELLED_AT_ONCE: usize = 4;
 /// Frames that cannot be near the best by this factor are not labelled to the end: labels and simulations differ by less.
-const MOST_WORSE_RANKED: f64 = 1.12;
+pub(super) const MOST_WORSE_RANKED: f64 = 1.12;
 /// Meshes of more axes that cannot be better by this share than those of fewer are not labelled to the end.
 const LEAST_REFINED: f64 = 5e-3;
 /// Meshes with an axis across levels are tried with as many microbatches as are best for others, or fewer by this factor.

@@ -146,12 +146,8 @@ pub(super) const NANOSECOND: f64 = 1e-9;
 pub(super) const MOST_SIMULATED: usize = 4;
 /// So many at once: what comes of them tells which others are worth it.
 pub(super) const AT_ONCE: usize = 4;
-/// Frames are simulated at once whose labels differ by less than this factor.
-const MOST_WORSE_AT_ONCE: f64 = 1.06;
 /// Frames whose labelling is worse than the best that was simulated by more than this factor are not simulated.
 pub(super) const MOST_WORSE: f64 = 1.03;
-/// The same where memory is short, so that labellings are further from what they come to.
-const MOST_WORSE_BOUND: f64 = 1.06;
 /// What should be faster than what was simulated by less than this share is not worth another simulation.
 pub(super) const LEAST_FASTER: f64 = 1e-3;
 
@@ -243,11 +239,11 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
             searched = Searched { first_error, ..smallest };
         }
     }
-    improve(request, space, &mut searched);
     slice(request, space, &mut searched);
     if searched.best(request).is_some_and(|(sketch, _)| !sketch.frame.is_held) {
         hold(request, space, &mut searched);
     }
+    improve(request, space, &mut searched);
     settle(request, &mut searched);
     searched
 }
@@ -278,6 +274,11 @@ impl<'g> Searched<'g> {
         self.found.iter().any(is_same)
     }
 
+    /// How long the fastest takes of what fits.
+    pub(super) fn best_seconds(&self, request: &Request<'_>) -> Option<f64> {
+        self.best(request).map(|(_, outcome)| outcome.timeline.step_seconds)
+    }
+
     /// The fastest of what fits.
     pub(super) fn best(&self, request: &Request<'_>) -> Option<&Found<'g>> {
         let fitting = self.found.iter().filter(|(_, outcome)| request.fits(outcome));
@@ -293,13 +294,12 @@ fn simulate_ranked<'g>(request: &Request<'_>, ranked: Vec<Candidate<'g>>, search
     while !rest.is_empty() {
         let best = searched.best(request).map(|(_, outcome)| outcome);
         if let Some(outcome) = best {
-            let worse = if outcome.labelled.is_bound { MOST_WORSE_BOUND } else { MOST_WORSE };
             // Labels of others may promise as much too little as its own did, by the measure that frames are ranked by.
             let promised = outcome.labelled.likely_seconds().max(outcome.timeline.step_seconds);
-            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= promised * worse);
+            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= promised * MOST_WORSE);
         }
         let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
-        let most_seconds = rest.first().map_or(0.0, |first| first.seconds() * MOST_WORSE_AT_ONCE);
+        let most_seconds = rest.first().map_or(0.0, |first| first.seconds() * MOST_WORSE);
         let alike = rest.iter().take(AT_ONCE).take_while(|ranked| ranked.seconds() <= most_seconds).count();
         let later = rest.split_off(alike.max(1).min(rest.len()));
         let next = std::mem::replace(&mut rest, later);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::candidate::{Candidate, refine};
-use super::label::{Effort, Labelled};
+use super::label::{Effort, Labelled, Until};
 use super::parallel::in_parallel;
+use super::rank::MOST_WORSE_RANKED;
 use super::search::{AT_ONCE, MOST_SIMULATED, MOST_WORSE, Request, Searched};
 use super::sketch::{Outcome, Sketch};
 use super::space::{FIRST_EXPOSURE, Space};
@@ -50,7 +51,7 @@ pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut
         }
         Slicing::Sketched(sketch) => {
             let sketch = space.sliced(sketch);
-            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little);
+            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Until::spent(Effort::Little));
             Ok(labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled)))
         }
     });
@@ -91,7 +92,7 @@ pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
         return;
     }
     let best = searched.best(request);
-    let (sketches, most_seconds) = match best {
+    let (sketches, until, most_seconds) = match best {
         Some((sketch, outcome)) => {
             let seconds = first_seconds(&outcome.labelled);
             let is_much = outcome.state_bytes() as f64 >= LEAST_ON_HOST * request.limit_bytes as f64;
@@ -100,16 +101,22 @@ pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
             }
             let fewer = space.faster_anywhere(&sketch.frame, seconds).into_iter();
             let fewer = fewer.filter(|other| other.frame != sketch.frame);
-            let most_seconds = outcome.labelled.likely_seconds() * (1.0 - LEAST_GAIN_ON_HOST);
-            ([Arc::clone(sketch)].into_iter().chain(fewer).collect(), most_seconds)
+            // Labels may promise as much too little as those of the best did.
+            let promised = outcome.labelled.likely_seconds().max(outcome.timeline.step_seconds);
+            let most_seconds = promised * (1.0 - LEAST_GAIN_ON_HOST);
+            let until = Until { effort: Effort::Little, most_seconds: seconds * MOST_WORSE_RANKED };
+            ([Arc::clone(sketch)].into_iter().chain(fewer).collect(), until, most_seconds)
         }
-        None => (space.all().map(|sketched| Arc::clone(&sketched.sketch)).collect(), f64::INFINITY),
+        None => {
+            let all = space.all().map(|sketched| Arc::clone(&sketched.sketch)).collect();
+            (all, Until::spent(Effort::Little), f64::INFINITY)
+        }
     };
     let step_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
     let limit_bytes = request.own_limit_bytes();
     let labelled = in_parallel(sketches, |sketch| {
         let sketch = Arc::new(sketch.held());
-        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Effort::Little)?;
+        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, until)?;
         Some(Candidate::labelled(sketch, limit_bytes, labelled))
     });
     let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();

@@ -267,27 +267,16 @@ impl<'g> Sketch<'g> {
         Parts { program: self.ground.program, axes: &self.axes, time: &self.time }
     }
 
-    /// The cheapest labels under a limit, as far as the labelling knows, perhaps from others on.
+    /// The cheapest labels under a limit, as far as the labelling knows, perhaps from others on; perhaps none where nothing
+    /// is as fast as it must be.
     pub(super) fn label(
         &self,
         limit_bytes: u64,
         exposure: Exposure,
         before: Option<&Labelled>,
-        effort: Effort,
+        until: Until,
     ) -> Option<Labelled> {
-        self.with_task(exposure, |task, moves| label(task, moves, limit_bytes, before, effort))
-    }
-
-    /// The cheapest labels under a limit; perhaps none where nothing is as fast as so many seconds.
-    pub(super) fn label_faster(&self, limit_bytes: u64, exposure: Exposure, most_seconds: f64) -> Option<Labelled> {
-        let until = Until { effort: Effort::Little, most_seconds };
-        let free = self.label_free(exposure)?;
-        if free.peak_bytes <= limit_bytes {
-            return Some(free.under(limit_bytes));
-        }
-        // Memory can only make it slower.
-        let may_be = free.lower_bound_seconds <= most_seconds;
-        may_be.then(|| self.label_bound(limit_bytes, exposure, &free, until)).flatten()
+        self.with_task(exposure, |task, moves| label(task, moves, limit_bytes, before, until))
     }
 
     /// The cheapest labels where there is memory enough.
