@@ -6,8 +6,8 @@ use meshwright::cluster::{Cluster, parse};
 use meshwright::interpret::{Options, difference, evaluate, evaluate_partitioned, generate_arguments};
 use meshwright::lower::LocalProgram;
 use meshwright::models::{Family, PRESETS, Preset};
-use meshwright::plan::{Plan, Refusal, Request, Told, check as recipe_check, plan};
-use meshwright::program::{AttentionForm, PrintOptions, Program, print};
+use meshwright::plan::{Plan, Recipe, Refusal, Request, Told, check as recipe_check, plan};
+use meshwright::program::{AttentionForm, Op, OpId, PrintOptions, Program, print};
 use meshwright::shard::Mesh;
 use meshwright::simulate::engine;
 use meshwright::tactics::{Auto, parse as parse_tactics};
@@ -273,6 +273,55 @@ fn plans_of_convolutions_compute_what_they_do() {
 fn plans_of_vit_and_t5_compute_what_they_do() {
     check("vit-l16", "layers=2 hidden=32 heads=4 batch=8 image=32 patch=16 classes=8", "4xh100", &[0.7], None);
     check("t5-large", "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=8", "4xh100", &[], None);
+}
+
+/// What tactics say is computed again, or runs in slices, is and does so in a plan; the rest is planned.
+#[test]
+fn what_tactics_compute_again_and_slice_does_so_in_plans() {
+    let settings = "layers=2 hidden=32 heads=4 vocab=64 seq=8 batch=16";
+    let (program, cluster) = (model("gpt2", settings), parse("4xa100-80g").expect("a cluster"));
+    let arguments = generate_arguments(&program, 1);
+    let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+    let products = |ops: &mut dyn Iterator<Item = OpId>| {
+        let mut scopes: Vec<&str> = ops
+            .filter(|&op| matches!(program.ops[op].op, Op::DotGeneral(_) | Op::Attention(_)))
+            .map(|op| program.locations[program.ops[op].location].scope.rsplit_once('/').map_or("", |(scope, _)| scope))
+            .collect();
+        scopes.sort_unstable();
+        scopes.dedup();
+        scopes.join(" ")
+    };
+    let cases = [
+        (
+            "tactic = [{ remat = ['layers.*'] }]",
+            "layers.0/attn layers.0/attn/qkv layers.0/mlp/up layers.1/attn layers.1/attn/qkv layers.1/mlp/up",
+            "",
+        ),
+        ("tactic = [{ remat = ['layers.1.mlp'] }, { auto = true, only = [] }]", "layers.1/mlp/up", ""),
+        ("tactic = [{ split = { 'params.head.weight' = 4 } }, { auto = true, only = ['state'] }]", "", "head"),
+    ];
+    for microbatches in [1, 2] {
+        for (text, again, sliced) in cases {
+            let (tactics, all) = (parse_tactics(text).expect("tactics"), Auto::default());
+            let told = Some(Told::new(&tactics, &all).expect("a plan can be made"));
+            let (cluster, engine, limit_bytes) = (&cluster, &small_engine(), u64::MAX >> 8);
+            let microbatches = Some(microbatches);
+            let request = Request { program: &program, cluster, engine, limit_bytes, microbatches, told, mesh: None };
+            let found = plan(&request).unwrap_or_else(|refusal| panic!("{text}: {refusal:?}"));
+            let Recipe { again: made_again, splits, .. } = &found.recipe;
+            assert_eq!(products(&mut made_again.iter().flat_map(|group| group.ops.iter().copied())), again, "{text}");
+            assert_eq!(
+                products(&mut splits.iter().flat_map(|split| split.ops.iter().map(|&(op, _)| op))),
+                sliced,
+                "{text}"
+            );
+            let results =
+                evaluate_partitioned(found.runs.one().expect("one stage"), &arguments, Options { wide: true })
+                    .expect("the plan runs");
+            let difference = difference(&whole, &results);
+            assert!(difference.relative < 1e-9, "{text}: {difference:?}");
+        }
+    }
 }
 
 /// What tactics decide stays, and only what is left is planned.

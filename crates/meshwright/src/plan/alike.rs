@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::bundle::{Bundle, Bundles};
 use super::fixed::Fixed;
+use super::told::Rewriting;
 use crate::program::{OpId, Phase, Program, stretches};
 use crate::shard::Layout;
 
@@ -34,8 +35,15 @@ pub(super) struct Place {
 impl Classes {
     /// Layers are split into at most so many runs, each with classes of its own.
     /// What was decided differently before is not alike.
-    pub(super) fn new(layout: &Layout<'_>, bundles: &Bundles, runs: usize, fixed: Option<&Fixed<'_>>) -> Classes {
-        let keys: Vec<u64> = bundles.list.iter().map(|bundle| signature(layout, bundle, fixed)).collect();
+    pub(super) fn new(
+        layout: &Layout<'_>,
+        bundles: &Bundles,
+        runs: usize,
+        fixed: Option<&Fixed<'_>>,
+        rewriting: &Rewriting,
+    ) -> Classes {
+        let key = |(number, bundle): (usize, &Bundle)| signature(layout, bundle, fixed, rewriting.is_again(number));
+        let keys: Vec<u64> = bundles.list.iter().enumerate().map(key).collect();
         let count = keys.len();
         let mut classes = Classes {
             members: Vec::new(),
@@ -69,12 +77,25 @@ impl Classes {
     }
 }
 
+/// What is made again together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Together {
+    /// A scope of which that was said, by its number.
+    Scope(usize),
+    /// A layer, by its stretch and its number there.
+    Layer(usize, usize),
+    /// A part of the model that is like no other.
+    Part(u32),
+    /// A bundle of no part.
+    Alone(usize),
+}
+
 /// Equal for bundles whose ops are cut in the same ways and read each other in the same places.
-fn signature(layout: &Layout<'_>, bundle: &Bundle, fixed: Option<&Fixed<'_>>) -> u64 {
+fn signature(layout: &Layout<'_>, bundle: &Bundle, fixed: Option<&Fixed<'_>>, is_again: bool) -> u64 {
     let program = layout.program;
     let places: FxHashMap<OpId, usize> = bundle.ops.iter().enumerate().map(|(place, &op)| (op, place)).collect();
     let mut hasher = FxHasher::default();
-    bundle.phase.hash(&mut hasher);
+    (bundle.phase, is_again).hash(&mut hasher);
     for &op in &bundle.ops {
         layout.rule(op).hash(&mut hasher);
         sign(program, op, &mut hasher);

@@ -2,13 +2,14 @@
 
 use super::costs::Costs;
 use super::exposure::Exposure;
-use super::fixed::Told;
 use super::label::{Effort, Until};
 use super::recipe::freeze;
 use super::sketch::{Frame, Ground, Sketch};
+use super::told::{Rewriting, Told};
 use crate::lower::{Haste, Movement, Price, Step};
 use crate::profile::MemoryModel;
 use crate::shard::{Layout, Mesh, PieceSet, Reduction};
+use crate::tactics::Action;
 
 /// Cuts all that tactics before left to planning so that moving values costs least. Computing costs nothing, but
 /// products are cut as far as they can be. Gives notes on what was found.
@@ -17,12 +18,17 @@ pub(crate) fn lay_out_cheapest(
     told: Told<'_>,
     price: Price<'_>,
 ) -> Result<Vec<String>, String> {
+    let mut actions = told.before.iter().flat_map(|tactic| &tactic.actions);
+    if actions.any(|action| matches!(action, Action::Split { .. })) {
+        return Err("what is cut in time has to come after `auto`".to_owned());
+    }
     let unit = unit(layout, price);
     let memory_model = MemoryModel::Ordered;
     let costs = Costs { worker: None, price, host_seconds_per_byte: 0.0, unit, memory_model };
     let mut ground = Ground::new(layout.on(Mesh::default()), costs, Some(told))?;
     // The program is what it is from here on.
     ground.may_recompute = false;
+    ground.rewriting = Rewriting::default();
     let frame = Frame::new(layout.mesh.clone(), 1);
     let sketch = Sketch::new(&ground, frame)?;
     let limit_bytes = told.auto.memory_bytes.unwrap_or(u64::MAX / 4);

@@ -7,6 +7,7 @@ use super::bundle::Bundle;
 use super::fixed::Fixed;
 use super::moves::{Moves, PARTIAL, Place};
 use super::parts::Parts;
+use super::told::Rewriting;
 use super::work::{Work, Worker};
 use crate::program::{Binary, Id, Op, OpId, ValueId, is_heavy};
 use crate::shard::{Layout, PieceSet, Sharding, Strategy, is_tie};
@@ -42,6 +43,7 @@ pub(super) struct Scene<'a, 'p> {
     /// `None` where computing costs nothing, but must not be done twice.
     pub(super) worker: Option<Worker<'a>>,
     pub(super) fixed: Option<&'a Fixed<'p>>,
+    pub(super) rewriting: &'a Rewriting,
     /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
     pub(super) is_only_given: &'a [bool],
     /// Pieces that do not cut what is cut into microbatches.
@@ -202,7 +204,8 @@ impl<'a, 'p> Scene<'a, 'p> {
     fn divides(&self, op: OpId, strategy: &Strategy, factor: usize) -> bool {
         let size = self.layout.rule(op).factors[factor].size;
         let parts = self.layout.mesh.product(&strategy.factors[factor]);
-        size.is_multiple_of(parts * self.parts.time.factor_trips(op, factor))
+        let slices = self.rewriting.slices_of(op, factor);
+        size.is_multiple_of(parts * slices * self.parts.time.factor_trips(op, factor))
     }
 
     /// Every axis cuts one of the dimensions of the largest value, or none; all else follows.

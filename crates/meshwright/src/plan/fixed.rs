@@ -1,4 +1,4 @@
-//! What was decided before planning, and what is left to it.
+//! What was decided before planning, on a mesh, and what is left to it.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,43 +8,12 @@ use super::bundle::source;
 use super::choices::Cut;
 use super::moves::{Axes, Place};
 use super::time::Time;
+use super::told::Told;
 use crate::program::{ArgumentClass, Id, OpId, Phase, ValueId, is_heavy};
 use crate::shard::{Layout, Mesh, Piece, PieceSet, Pieces, Sharding};
-use crate::tactics::{Action, Auto, Freedom, Preset, Tactic, act, apply, check_stored};
+use crate::tactics::{Action, Freedom, Preset, Tactic, act, apply, check_stored};
 
-/// What a user says about a plan.
-#[derive(Clone, Copy, Debug)]
-pub struct Told<'t> {
-    /// All that comes before is decided.
-    pub before: &'t [Tactic],
-    pub auto: &'t Auto,
-}
-
-impl<'t> Told<'t> {
-    /// Tactics as what is decided and what is left, all where they do not say. The number of a tactic that no plan can
-    /// be made with, and why, where there is one.
-    pub fn new(tactics: &'t [Tactic], all: &'t Auto) -> Result<Told<'t>, (usize, String)> {
-        let auto = |tactic: &'t Tactic| {
-            tactic.actions.iter().find_map(|action| if let Action::Auto(auto) = action { Some(auto) } else { None })
-        };
-        let place = tactics.iter().position(|tactic| auto(tactic).is_some()).unwrap_or(tactics.len());
-        if place + 1 < tactics.len() {
-            return Err((
-                place + 1,
-                "nothing comes after `auto` in a plan, which cuts the batch in time too".to_owned(),
-            ));
-        }
-        let is_rewriting =
-            |action: &Action| matches!(action, Action::Remat(_) | Action::Split { .. } | Action::Stages(_));
-        let before = &tactics[..place];
-        if let Some(number) = before.iter().position(|tactic| tactic.actions.iter().any(is_rewriting)) {
-            return Err((number, "`remat`, `split` and `stages` are not taken over into plans".to_owned()));
-        }
-        Ok(Told { before, auto: tactics.get(place).and_then(auto).unwrap_or(all) })
-    }
-}
-
-/// The same on a mesh.
+/// What was decided, on a mesh.
 pub(super) struct Fixed<'p> {
     /// As those tactics leave it that are not about parameters and state by name: how these are stored is fixed, not
     /// how they are used.
@@ -67,8 +36,10 @@ impl<'p> Fixed<'p> {
         let mut used = base.on(mesh.clone());
         let mut about_state: Vec<(&Tactic, &Action)> = Vec::new();
         for (number, tactic) in told.before.iter().enumerate() {
+            // What runs in slices does so whatever the mesh.
+            let spatial = tactic.actions.iter().filter(|action| !matches!(action, Action::Split { .. }));
             let (state, actions): (Vec<&Action>, Vec<&Action>) =
-                tactic.actions.iter().partition(|action| is_about_state(base, action));
+                spatial.partition(|action| is_about_state(base, action));
             let actions = actions.into_iter().cloned().collect();
             apply(&mut used, &Tactic { actions, ..tactic.clone() }, number as u16).map_err(|error| error.message)?;
             about_state.extend(state.into_iter().map(|action| (tactic, action)));

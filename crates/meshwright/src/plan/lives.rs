@@ -1,6 +1,8 @@
 //! What the values of each class take of memory, and when.
 
-use super::alike::Classes;
+use std::collections::BTreeMap;
+
+use super::alike::{Classes, Together};
 use super::buffers::{Besides, Buffers, Times};
 use super::bundle::{Bundle, Bundles, source};
 use super::choices::Choice;
@@ -29,6 +31,8 @@ pub(super) struct Lives {
     pub(super) classes: Vec<Vec<Life>>,
     /// The modes that each class may have; first the one that it has where nothing is made again.
     pub(super) modes: Vec<Vec<Mode>>,
+    /// Whether it was said of any class that it is made again.
+    is_any_told: bool,
     pub(super) steps: usize,
     /// When the loop over microbatches has ended.
     pub(super) loop_end: usize,
@@ -68,6 +72,8 @@ struct LateStay {
     is_read: bool,
     /// It goes to memory only where it is kept.
     is_passing: bool,
+    /// Others than the backward pass read it, so that it is kept where the rest is made again.
+    is_shared: bool,
 }
 
 /// A value by what tells its size.
@@ -103,35 +109,47 @@ impl Lives {
         let loop_end = last_looped.map_or(0, |&op| times.end(op));
         let first_late = bundles.list.iter().find(|bundle| bundle.phase == Phase::Backward);
         let middle = first_late.map_or(0, |bundle| times.start(bundle.ops[0]));
-        let mut finder = Finder { program, time, bundles, classes, buffers, times, layer_late, loop_end };
+        let mut finder = Finder { ground, program, time, bundles, classes, buffers, times, layer_late, loop_end };
         finder.find_layers();
         let mut lives: Vec<Vec<Life>> =
             classes.members.iter().map(|members| vec![Life::default(); members.len()]).collect();
         let mut modes: Vec<Vec<Mode>> = Vec::with_capacity(classes.members.len());
         for (class, members) in classes.members.iter().enumerate() {
-            let mut is_boundary = false;
             let mut is_late = false;
             let mut may_go = true;
+            let mut may_make_again = false;
             for (index, &bundle) in members.iter().enumerate() {
                 let life = finder.life(bundle);
-                is_boundary |= finder.is_boundary(bundle);
                 is_late |= !life.late.is_empty();
                 may_go &= life.late.iter().all(|stay| !stay.is_read);
+                may_make_again |= life.late.iter().any(|stay| !stay.is_shared);
                 lives[class][index] = life;
             }
-            modes.push(match (is_late, is_boundary) {
+            let is_told = members.iter().all(|&bundle| ground.rewriting.is_again(bundle));
+            modes.push(match (is_late, may_make_again) {
                 (false, _) => vec![Mode::Kept],
-                (true, true) if may_go => vec![Mode::Gone, Mode::Kept],
-                (true, true) => vec![Mode::Kept],
-                (true, false) if may_go => vec![Mode::Gone, Mode::Kept, Mode::Again],
-                (true, false) => vec![Mode::Kept, Mode::Again],
+                (true, false) if may_go => vec![Mode::Gone, Mode::Kept],
+                (true, false) => vec![Mode::Kept],
+                (true, true) if is_told && may_go => vec![Mode::Gone, Mode::Again],
+                (true, true) if is_told => vec![Mode::Again],
+                (true, true) if may_go => vec![Mode::Gone, Mode::Kept, Mode::Again],
+                (true, true) => vec![Mode::Kept, Mode::Again],
             });
         }
         let held = vec![Vec::new(); classes.members.len()];
-        let mut lives = Lives { classes: lives, modes, steps: times.steps, loop_end, middle, held };
+        let is_any_told = ground.rewriting.is_any_again();
+        let mut lives = Lives { classes: lives, modes, is_any_told, steps: times.steps, loop_end, middle, held };
         lives.add_arguments(ground, classes, graph, is_held);
         lives.add_sums(ground, time, classes, graph);
         lives
+    }
+
+    /// The modes that a class may have where nothing is made again but what was said, which then finds what it reads.
+    pub(super) fn modes_told(&self, class: usize) -> &[Mode] {
+        let modes = &self.modes[class];
+        let is_told = !modes.contains(&Mode::Kept);
+        let count = if is_told { modes.len() } else { modes.iter().filter(|mode| **mode != Mode::Again).count() };
+        &modes[..if self.is_any_told { count } else { 1 }]
     }
 
     /// Arguments are there all the time, in the place of their next values.
@@ -239,6 +257,7 @@ impl Life {
             }
             match mode {
                 Mode::Kept => add(bytes, stay.made, stay.end.max(stay.early_end)),
+                Mode::Again if stay.is_shared => add(bytes, stay.made, stay.end.max(stay.early_end)),
                 Mode::Again => {
                     add(bytes, stay.made, stay.early_end);
                     add(bytes, stay.again, stay.end.max(stay.again + 1));
@@ -261,6 +280,7 @@ impl What {
 
 /// When values are read.
 struct Finder<'f> {
+    ground: &'f Ground<'f>,
     program: &'f Program,
     time: &'f Time,
     bundles: &'f Bundles,
@@ -295,6 +315,10 @@ impl Finder<'_> {
         self.readers(value, false)
     }
 
+    fn backward_readers(&self, value: ValueId) -> impl Iterator<Item = OpId> {
+        self.late_readers(value).filter(|&reader| self.ground.base.anatomy.phase(reader) == Phase::Backward)
+    }
+
     fn early_readers(&self, value: ValueId) -> impl Iterator<Item = OpId> {
         self.readers(value, true)
     }
@@ -304,33 +328,28 @@ impl Finder<'_> {
     }
 
     fn find_layers(&mut self) {
-        let mut first: std::collections::BTreeMap<(usize, usize), usize> = std::collections::BTreeMap::new();
-        let key = |finder: &Finder<'_>, bundle: usize| match finder.classes.places[bundle] {
-            Some(place) => (place.stretch, place.layer),
-            None => (usize::MAX, bundle),
-        };
+        let mut first: BTreeMap<Together, usize> = BTreeMap::new();
         for bundle in 0..self.bundles.list.len() {
             if self.is_forward(bundle) {
-                let readers = self.results(bundle).flat_map(|(_, _, value, _)| self.late_readers(value));
+                // What is kept anyway asks for nothing, nor do updates, as of running averages, which may come early.
+                let own = self.results(bundle).filter(|&(_, _, value, _)| !self.ground.is_shared(self.classes, value));
+                let readers = own.flat_map(|(_, _, value, _)| self.backward_readers(value));
                 let late = readers.map(|reader| self.times.start(reader)).min();
-                let entry = first.entry(key(self, bundle)).or_insert(usize::MAX);
+                let entry = first.entry(self.together(bundle)).or_insert(usize::MAX);
                 *entry = (*entry).min(late.unwrap_or(usize::MAX));
             }
         }
         for bundle in 0..self.bundles.list.len() {
             if self.is_forward(bundle) {
-                self.layer_late[bundle] = first[&key(self, bundle)];
+                self.layer_late[bundle] = first[&self.together(bundle)];
             }
         }
     }
 
-    /// Whether another layer reads in the forward pass what a bundle makes.
-    fn is_boundary(&self, bundle: usize) -> bool {
-        let layer = |bundle: usize| self.classes.places[bundle].map(|place| (place.stretch, place.layer));
-        self.results(bundle).any(|(_, _, value, _)| {
-            let readers = self.early_readers(value).filter_map(|reader| self.bundle(reader));
-            readers.map(layer).any(|other| other.is_none() || other != layer(bundle))
-        })
+    /// What a bundle is made again with.
+    fn together(&self, bundle: usize) -> Together {
+        let ops = &self.bundles.list[bundle].ops;
+        self.ground.together(self.classes, bundle, ops[ops.len() - 1])
     }
 
     fn life(&self, bundle: usize) -> Life {
@@ -342,7 +361,8 @@ impl Finder<'_> {
                 let (made, end, again) = (times.start(id), times.end(until), self.layer_late[bundle]);
                 let what = What::Beside { op, value, share };
                 let early_end = made + 1;
-                life.late.push(LateStay { what, made, early_end, again, end, is_read: true, is_passing: false });
+                let (is_read, is_passing, is_shared) = (true, false, false);
+                life.late.push(LateStay { what, made, early_end, again, end, is_read, is_passing, is_shared });
             }
             let is_passing = buffers.is_passing(value);
             let Some(end) = buffers.of(value).iter().map(|&reader| times.end(reader)).max() else { continue };
@@ -378,7 +398,8 @@ impl Finder<'_> {
                 continue;
             };
             let again = self.layer_late[bundle];
-            life.late.push(LateStay { what, made, early_end, again, end, is_read: late.is_some(), is_passing });
+            let (is_read, is_shared) = (late.is_some(), self.ground.is_shared(self.classes, value));
+            life.late.push(LateStay { what, made, early_end, again, end, is_read, is_passing, is_shared });
         }
         life
     }

@@ -42,8 +42,7 @@ impl<'b, 'm, 't> Building<'b, 'm, 't> {
         let (nodes, tables, copies) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut building = Building { task, moves, labels: Vec::new(), nodes, tables, copies };
         for (class, choices) in task.choices.iter().enumerate() {
-            let modes = &task.lives.modes[class];
-            let modes = if may_recompute { &modes[..] } else { &modes[..1] };
+            let modes = if may_recompute { &task.lives.modes[class] } else { task.lives.modes_told(class) };
             let labels = |choice: usize| modes.iter().map(move |&mode| Label { choice, mode });
             let labels: Vec<Label> = (0..choices.len()).flat_map(labels).collect();
             let alternatives = labels.iter().map(|&label| building.alternative(class, label)).collect();

@@ -2,22 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::alike::Classes;
-use super::buffers::Buffers;
-use super::bundle::Bundles;
+use super::alike::{Classes, Together};
 use super::choices::{Choice, Cut};
 use super::graph::{Graph, Origin};
 use super::label::Labelled;
 use super::lives::Mode;
 use super::moves::{Axes, Place};
 use super::recipe::{Again, OpRecipe, Recipe};
-use super::sketch::Frame;
+use super::sketch::{Frame, Ground};
 use crate::program::{Id, OpId, Phase, Program, ValueId};
-use crate::shard::{FactorId, Layout, Reduction, Sharding};
+use crate::shard::{FactorId, Reduction, Sharding};
 
 /// What the labels of a sketch mean.
 pub(super) struct Chosen<'a> {
-    pub(super) bundles: &'a Bundles,
+    pub(super) ground: &'a Ground<'a>,
     pub(super) classes: &'a Classes,
     pub(super) graph: &'a Graph,
     pub(super) choices: &'a [Vec<Choice>],
@@ -35,10 +33,10 @@ impl Chosen<'_> {
     }
 
     /// The recipe that says the same about the program itself.
-    pub(super) fn recipe(&self, base: &Layout<'_>, buffers: &Buffers, frame: &Frame) -> Recipe {
-        let program = base.program;
+    pub(super) fn recipe(&self, frame: &Frame) -> Recipe {
+        let Ground { program, bundles, .. } = self.ground;
         let mut ops: Vec<OpRecipe> = Vec::new();
-        for (number, bundle) in self.bundles.list.iter().enumerate() {
+        for (number, bundle) in bundles.list.iter().enumerate() {
             let choice = self.choice(self.classes.of[number]);
             ops.extend(choice.ops.iter().zip(&bundle.ops).map(|(cut, &op)| self.op_recipe(program, op, cut)));
         }
@@ -53,7 +51,7 @@ impl Chosen<'_> {
             is_eager: frame.is_eager,
             arguments: program.body().arguments.iter().map(argument).collect(),
             ops,
-            again: self.again(base, buffers),
+            again: self.again(),
             splits: Vec::new(),
             held: Vec::new(),
             staging: None,
@@ -84,52 +82,62 @@ impl Chosen<'_> {
         self.axes.sharding(place, program.shape(value).len(), Reduction::Sum)
     }
 
-    /// What is made again, layer by layer: bundles that are, and in their layers all that engines make wherever it is
-    /// read instead of writing it to memory, so that they keep nothing else of it.
-    fn again(&self, base: &Layout<'_>, buffers: &Buffers) -> Vec<Again> {
+    /// What is made again, layer by layer: bundles that are, and all that engines make wherever it is read instead of writing
+    /// it to memory, so that they keep nothing else of it.
+    fn again(&self) -> Vec<Again> {
         if self.labelled.labels.iter().all(|label| label.mode != Mode::Again) {
             return Vec::new();
         }
+        let Ground { base, bundles, .. } = self.ground;
         let program = base.program;
         let is_late = |op: OpId| base.anatomy.phase(op) == Phase::Backward;
-        let mut groups: BTreeMap<Option<(usize, usize)>, BTreeSet<ValueId>> = BTreeMap::new();
-        let layer = |op: OpId| {
-            let place = self.bundles.of(op).and_then(|bundle| self.classes.places[bundle]);
-            place.map(|place| (place.stretch, place.layer))
-        };
-        let is_chosen = |op: OpId| {
-            let class = self.bundles.of(op).map(|bundle| self.classes.of[bundle]);
-            class.is_some_and(|class| self.labelled.labels[class].mode == Mode::Again)
-        };
-        let is_passing = |op: OpId| {
-            let is_heavy = self.bundles.of(op).is_some_and(|bundle| self.bundles.list[bundle].is_heavy);
-            !is_heavy && !program.ops[op].results.iter().any(|&result| buffers.is_written(result))
-        };
-        for &op in program.body().ops.iter().filter(|&&op| is_chosen(op)) {
-            groups.entry(layer(op)).or_default();
+        let together = |op: OpId| bundles.of(op).map(|bundle| self.ground.together(self.classes, bundle, op));
+        let mut groups: BTreeMap<Together, (BTreeSet<OpId>, BTreeSet<ValueId>)> = BTreeMap::new();
+        for &op in program.body().ops.iter().filter(|&&op| self.is_again(op)) {
+            together(op).into_iter().for_each(|together| _ = groups.entry(together).or_default());
         }
-        for &op in program.body().ops.iter().filter(|&&op| is_late(op)) {
-            for value in program.outer_reads(op) {
-                let maker =
-                    program.producer(value).filter(|&maker| self.bundles.of(maker).is_some() && !is_late(maker));
-                let Some(maker) = maker.filter(|&maker| is_chosen(maker) || is_passing(maker)) else { continue };
-                if let Some(reads) = groups.get_mut(&layer(maker)) {
-                    reads.insert(value);
+        let late = program.body().ops.iter().filter(|&&op| is_late(op));
+        let mut open: Vec<ValueId> = late.flat_map(|&op| program.outer_reads(op)).collect();
+        while let Some(value) = open.pop() {
+            let maker = program.producer(value).filter(|&maker| !is_late(maker) && self.may_make(maker, value));
+            let Some(together_with) = maker.and_then(together) else { continue };
+            let Some((ops, reads)) = groups.get_mut(&together_with) else { continue };
+            if !reads.insert(value) {
+                continue;
+            }
+            let mut makers: Vec<OpId> = maker.into_iter().collect();
+            while let Some(op) = makers.pop() {
+                if program.ops[op].operands.is_empty() || !ops.insert(op) {
+                    continue;
+                }
+                for &operand in &program.ops[op].operands {
+                    let Some(maker) = program.producer(operand).filter(|&maker| self.may_make(maker, operand)) else {
+                        continue;
+                    };
+                    // What others make again is theirs.
+                    match self.is_again(maker) && together(maker) != Some(together_with) {
+                        true => open.push(operand),
+                        false => makers.push(maker),
+                    }
                 }
             }
         }
-        let group = |reads: BTreeSet<ValueId>| {
-            let mut open: Vec<OpId> = reads.iter().filter_map(|&value| program.producer(value)).collect();
-            let mut found: BTreeSet<OpId> = BTreeSet::new();
-            while let Some(op) = open.pop() {
-                let is_member = is_chosen(op) || is_passing(op);
-                if is_member && !program.ops[op].operands.is_empty() && found.insert(op) {
-                    open.extend(program.ops[op].operands.iter().filter_map(|&operand| program.producer(operand)));
-                }
-            }
-            Again { ops: found.into_iter().collect(), reads: reads.into_iter().collect() }
-        };
-        groups.into_values().filter(|reads| !reads.is_empty()).map(group).collect()
+        let made = groups.into_values().filter(|(_, reads)| !reads.is_empty());
+        made.map(|(ops, reads)| Again { ops: ops.into_iter().collect(), reads: reads.into_iter().collect() }).collect()
+    }
+
+    /// Whether an op was chosen to be made again.
+    fn is_again(&self, op: OpId) -> bool {
+        let class = self.ground.bundles.of(op).map(|bundle| self.classes.of[bundle]);
+        class.is_some_and(|class| self.labelled.labels[class].mode == Mode::Again)
+    }
+
+    /// Whether what an op makes is made again, or wherever it is read.
+    fn may_make(&self, op: OpId, value: ValueId) -> bool {
+        let Ground { program, bundles, buffers, .. } = self.ground;
+        let is_light = bundles.of(op).is_none_or(|bundle| !bundles.list[bundle].is_heavy);
+        let is_again = || self.is_again(op) && !self.ground.is_shared(self.classes, value);
+        is_again() || is_light && !program.ops[op].results.iter().any(|&result| buffers.is_written(result))
     }
 
     /// Where a value that comes out as parts of sums is brought at once: where most need it.

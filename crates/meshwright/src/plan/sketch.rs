@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::alike::Classes;
+use super::alike::{Classes, Together};
 use super::buffers::Buffers;
 use super::bundle::Bundles;
 use super::choices::{Choice, Scene};
 use super::costs::Costs;
 use super::exposure::Exposure;
-use super::fixed::{Fixed, Told};
+use super::fixed::Fixed;
 use super::frames::batch;
 use super::graph::Graph;
 use super::label::{
@@ -23,9 +23,11 @@ use super::recipe::{Lowered, Recipe, Rewritten, Split, is_state};
 use super::runner_up::Contest;
 use super::split::Thick;
 use super::time::{MOST_FACTORS, Time};
+use super::told::{Rewriting, Told};
 use super::work::Work;
 use crate::lower::{Haste, LocalProgram};
-use crate::program::{ArgumentClass, Id, Program, is_heavy};
+use crate::pipeline::Layers;
+use crate::program::{ArgumentClass, Id, OpId, Phase, Program, ValueId, is_heavy};
 use crate::shard::{Layout, Mesh};
 use crate::simulate::{Prepared, Runner, Timeline, simulate};
 use crate::tactics::Freedom;
@@ -47,6 +49,9 @@ pub(super) struct Ground<'g> {
     /// What the arguments are for.
     pub(super) arguments: Vec<ArgumentClass>,
     pub(super) told: Option<Told<'g>>,
+    pub(super) rewriting: Rewriting,
+    /// The smallest parts that dataflow cuts the model into.
+    parts: Option<Layers>,
     pub(super) may_recompute: bool,
     /// For every value whether the program gives it back, as no argument's next value, and nobody reads it.
     is_only_given: Vec<bool>,
@@ -68,10 +73,12 @@ impl<'g> Ground<'g> {
         let buffers = Buffers::new(&base, &bundles, costs.memory_model);
         // Where there is little to decide, layers alike may do different things from the start.
         let runs = if bundles.list.len() <= FEW_BUNDLES { usize::MAX } else { 1 };
-        let classes = Arc::new(Classes::new(&base, &bundles, runs, None));
+        let rewriting = told.map(|told| Rewriting::new(&base, &bundles, told)).transpose()?.unwrap_or_default();
+        let classes = Arc::new(Classes::new(&base, &bundles, runs, None, &rewriting));
         let arguments = base.anatomy.classes.clone();
         let may_recompute = told.is_none_or(|told| told.auto.may(Freedom::Remat));
         let is_only_given = only_given(&base);
+        let parts = Layers::find(program, &base.anatomy);
         Ok(Ground {
             program,
             base,
@@ -82,6 +89,8 @@ impl<'g> Ground<'g> {
             buffers,
             arguments,
             told,
+            rewriting,
+            parts,
             may_recompute,
             is_only_given,
             prices: Mutex::default(),
@@ -100,6 +109,26 @@ impl<'g> Ground<'g> {
             }
         }
         graph
+    }
+
+    /// What an op of a bundle is made again with.
+    pub(super) fn together(&self, classes: &Classes, bundle: usize, op: OpId) -> Together {
+        if let Some(scope) = self.rewriting.scope(op) {
+            return Together::Scope(scope);
+        }
+        match (classes.places[bundle], &self.parts) {
+            (Some(place), _) => Together::Layer(place.stretch, place.layer),
+            (None, Some(parts)) => parts.of[op.index()].map_or(Together::Alone(bundle), Together::Part),
+            (None, None) => Together::Alone(bundle),
+        }
+    }
+
+    /// Whether a value is there anyway, where what makes it is made again: others than the backward pass read it.
+    pub(super) fn is_shared(&self, classes: &Classes, value: ValueId) -> bool {
+        let together = |op: OpId| self.bundles.of(op).map(|bundle| self.together(classes, bundle, op));
+        let own = self.program.producer(value).and_then(together);
+        let is_early = |op: &&OpId| self.base.anatomy.phase(**op) != Phase::Backward;
+        self.buffers.of(value).iter().filter(is_early).any(|&reader| together(reader) != own)
     }
 
     /// The prices on a mesh that all its sketches share.
@@ -199,10 +228,11 @@ impl<'g> Sketch<'g> {
             (1, None) => ground.classes.clone(),
             (runs, fixed) => {
                 let runs = if bundles.list.len() <= FEW_BUNDLES { usize::MAX } else { runs };
-                Arc::new(Classes::new(base, bundles, runs, fixed.as_ref()))
+                Arc::new(Classes::new(base, bundles, runs, fixed.as_ref(), &ground.rewriting))
             }
         };
         let axes = Axes::new(&frame.mesh);
+        let time = ground.rewriting.slices.clone().into_iter().fold(time, |time, slices| time.sliced(slices));
         let graph = ground.graph(&classes, &time, &frame);
         let lives = Lives::new(ground, &time, &classes, &graph, frame.is_held);
         let prices = ground.prices(&frame.mesh);
@@ -216,7 +246,9 @@ impl<'g> Sketch<'g> {
         let is_only_given = &ground.is_only_given;
         let mesh = &sketch.frame.mesh;
         let unbatched = sketch.frame.unbatched.iter().flat_map(|&axis| mesh.pieces(axis)).collect();
-        let mut scene = Scene { layout, parts, work, worker, fixed: fixed.as_ref(), is_only_given, unbatched };
+        let rewriting = &ground.rewriting;
+        let mut scene =
+            Scene { layout, parts, work, worker, fixed: fixed.as_ref(), rewriting, is_only_given, unbatched };
         let choices = all_choices(&mut scene, &mut moves, bundles, &sketch.classes);
         drop((scene, moves));
         sketch.choices = Arc::new(choices);
@@ -325,20 +357,15 @@ impl<'g> Sketch<'g> {
     }
 
     fn chosen<'a>(&'a self, labelled: &'a Labelled) -> Chosen<'a> {
-        Chosen {
-            bundles: &self.ground.bundles,
-            classes: &self.classes,
-            graph: &self.graph,
-            choices: &self.choices,
-            labelled,
-            axes: &self.axes,
-        }
+        let Sketch { ground, classes, graph, choices, axes, .. } = self;
+        Chosen { ground, classes, graph, choices, labelled, axes }
     }
 
     /// What was decided, told about the program itself.
     pub(super) fn recipe(&self, labelled: &Labelled) -> Recipe {
-        let Ground { program, base, buffers, .. } = self.ground;
-        let mut recipe = self.chosen(labelled).recipe(base, buffers, &self.frame);
+        let Ground { program, .. } = self.ground;
+        let mut recipe = self.chosen(labelled).recipe(&self.frame);
+        recipe.splits.clone_from(&self.ground.rewriting.splits);
         if self.frame.is_stored {
             let used = self.chosen(labelled).used(program).into_iter();
             for ((lies, used), class) in recipe.arguments.iter_mut().zip(used).zip(&self.ground.arguments) {
@@ -367,8 +394,9 @@ impl<'g> Sketch<'g> {
         let mut recipe = self.recipe(&labelled);
         let mut lowered = recipe.lower_on(base, costs.price)?;
         if self.frame.is_sliced {
-            recipe.splits = self.splits(&recipe, &lowered.local, lowered.rewritten.as_ref(), labelled.peak_bytes);
-            if !recipe.splits.is_empty() {
+            let found = self.splits(&recipe, &lowered.local, lowered.rewritten.as_ref(), labelled.peak_bytes);
+            if !found.is_empty() {
+                recipe.splits.extend(found);
                 lowered = recipe.lower_on(base, costs.price)?;
             }
         }
@@ -379,15 +407,17 @@ impl<'g> Sketch<'g> {
     pub(super) fn slice(&self, outcome: &Outcome, runner: Runner<'_>) -> Result<Option<Outcome>, String> {
         let Ground { base, costs, .. } = self.ground;
         let Outcome { labelled, recipe, local, .. } = outcome;
-        let splits = self.splits(recipe, local, recipe.rewrite(base).as_ref(), labelled.peak_bytes);
-        if splits.is_empty() {
+        let found = self.splits(recipe, local, recipe.rewrite(base).as_ref(), labelled.peak_bytes);
+        if found.is_empty() {
             return Ok(None);
         }
+        let splits = self.ground.rewriting.splits.iter().cloned().chain(found).collect();
         let recipe = Recipe { splits, ..recipe.clone() };
         let lowered = recipe.lower_on(base, costs.price)?;
         Ok(Some(Outcome::new(labelled.clone(), recipe, lowered, runner)))
     }
 
+    /// What else is worth slices, besides what was said to run in them.
     fn splits(
         &self,
         recipe: &Recipe,
@@ -395,8 +425,11 @@ impl<'g> Sketch<'g> {
         rewritten: Option<&Rewritten>,
         peak_bytes: u64,
     ) -> Vec<Split> {
-        let Ground { base, buffers, .. } = self.ground;
-        Thick { base, recipe, local, rewritten, time: &self.time, buffers }.splits(peak_bytes)
+        let Ground { base, buffers, rewriting, .. } = self.ground;
+        let mut splits = Thick { base, recipe, local, rewritten, time: &self.time, buffers }.splits(peak_bytes);
+        splits.iter_mut().for_each(|split| split.ops.retain(|&(op, _)| !rewriting.is_split(op)));
+        splits.retain(|split| !split.ops.is_empty());
+        splits
     }
 
     /// The same with less state on the host: as much as so many bytes have room for lies on the device.

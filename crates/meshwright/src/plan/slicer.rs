@@ -43,6 +43,24 @@ impl<'s> Slicer<'s> {
         made.filter(|&value| buffers.is_written(value))
     }
 
+    /// For every value, into how many slices it is cut where these splits are: one of what others do not read is there at a
+    /// time.
+    pub(super) fn thin(&self, splits: &[Split]) -> Vec<u8> {
+        let mut slices = vec![1; self.base.program.values.len()];
+        for split in splits {
+            for &(op, factor) in &split.ops {
+                let labels = &self.base.rule(op).results;
+                for (&value, labels) in self.base.program.ops[op].results.iter().zip(labels) {
+                    let is_tile = labels.iter().flatten().any(|&label| label == factor);
+                    if is_tile && self.readers[value.index()].iter().all(|&reader| split.has(reader)) {
+                        slices[value.index()] = split.slices.try_into().unwrap_or(u8::MAX);
+                    }
+                }
+            }
+        }
+        slices
+    }
+
     /// Cuts values, which have this shape on a device, and what is around them into about so many slices: along the
     /// dimension with the fewest loops, the smallest slices, and of all else the most ops, of those that are allowed.
     pub(super) fn around(

@@ -52,17 +52,7 @@ pub(super) fn thin_values(base: &Layout<'_>, buffers: &Buffers) -> Option<Vec<u8
     let seeds = largest(sized).1;
     let shape = program.shape(*seeds.first()?);
     let split = slicer.around(&seeds, shape, MOST_SLICES, |_| true)?;
-    let mut slices = vec![1; program.values.len()];
-    for &(op, factor) in &split.ops {
-        let labels = &base.rule(op).results;
-        for (&value, labels) in program.ops[op].results.iter().zip(labels) {
-            let is_tile = labels.iter().flatten().any(|&label| label == factor);
-            if is_tile && slicer.readers[value.index()].iter().all(|&reader| split.has(reader)) {
-                slices[value.index()] = split.slices as u8;
-            }
-        }
-    }
-    Some(slices)
+    Some(slicer.thin(&[split]))
 }
 
 impl Thick<'_> {

@@ -127,10 +127,6 @@ impl<'g> Fusion<'g> {
         loop {
             for _ in 0..above.len() {
                 let Some(node) = above.pop_front() else { break };
-                if self.is_spread_anywhere(node) {
-                    self.absorb(root, node);
-                    continue;
-                }
                 if self.only_reader(node) != Some(root) {
                     continue;
                 }
@@ -159,14 +155,6 @@ impl<'g> Fusion<'g> {
             self.library[root] = true;
             below = self.only_reader(root).filter(|_| !is_call);
         }
-    }
-
-    /// Whether something small is spread wherever it is read, however many read it so: libraries do not, but what
-    /// accelerators run for a sum is compiled for it.
-    fn is_spread_anywhere(&self, node: NodeId) -> bool {
-        self.graph.processor == Processor::Accelerator
-            && self.graph.nodes[node].kind == Kind::Loop(Cost::Broadcast)
-            && !self.is_result[node]
     }
 
     /// The reader of a node that nobody else reads.
@@ -247,11 +235,12 @@ impl<'g> Fusion<'g> {
     fn find_shared(&mut self) {
         let mut open: Vec<NodeId> = Vec::new();
         for node in (0..self.graph.nodes.len()).rev() {
-            if !self.reads_more_than_it_writes(node) {
-                continue;
-            }
             let is_taken_everywhere =
                 !self.is_result[node] && self.users[node].iter().all(|&user| self.may_take(user, node));
+            if !self.reads_more_than_it_writes(node) {
+                self.shared[node] = !is_taken_everywhere && self.is_read_where_it_is(node);
+                continue;
+            }
             // Readers that read other things made later may have these from the node, too.
             let is_behind = |user: &NodeId| self.operands[*user].iter().any(|&operand| operand > node);
             if is_taken_everywhere && self.users[node].iter().any(is_behind) {
@@ -266,6 +255,13 @@ impl<'g> Fusion<'g> {
                 self.shared[node] = !self.is_taken_on_all_paths(node, |other| behind.contains(other, index));
             }
         }
+    }
+
+    /// Whether what is in memory anyway is read there by all: compilers for accelerators compute again either for all
+    /// readers or for none. What is small and spread takes nothing to compute.
+    fn is_read_where_it_is(&self, node: NodeId) -> bool {
+        let is_computed = matches!(self.kind(node), Kind::Loop(cost) if cost != Cost::Broadcast);
+        is_computed && !self.gone[node] && self.graph.processor == Processor::Accelerator
     }
 
     fn reads_more_than_it_writes(&self, node: NodeId) -> bool {

@@ -131,6 +131,10 @@ impl Maker<'_> {
     fn make(&mut self, op: OpId, operands: &[NodeId]) -> NodeId {
         let operation = &self.program.ops[op];
         let mut kind = kind(self.program, op);
+        // What accelerators run for a sum is compiled for it, with all that leads to it.
+        if self.processor == Processor::Accelerator && matches!(operation.op, Op::Reduce { .. }) {
+            kind = Kind::Loop(Cost::Expensive);
+        }
         let mut arranged: Operands = SmallVec::from_slice(operands);
         match &operation.op {
             Op::Binary(Binary::Add) => {
@@ -144,7 +148,10 @@ impl Maker<'_> {
                     kind = Kind::Loop(Cost::Cheap);
                 }
             }
-            Op::Convolution(convolution) => self.arrange(op, convolution, &mut arranged),
+            // Kernels of accelerators read operands as they lie, also for gradients.
+            Op::Convolution(convolution) if self.processor == Processor::Cpu => {
+                self.arrange(op, convolution, &mut arranged);
+            }
             Op::SelectAndScatter(_) => self.find_selected(op, &mut arranged),
             other if other.is_collective() => {
                 arranged.iter_mut().enumerate().for_each(|(side, operand)| *operand = self.wide(op, side, *operand));

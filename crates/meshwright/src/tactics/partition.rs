@@ -209,7 +209,7 @@ fn with_splits(mesh: &Mesh, tactics: &[Tactic]) -> Result<Mesh, TacticError> {
 }
 
 /// The name of the axis that the slices of a split tensor lie along.
-pub(super) fn split_axis(pattern: &Pattern) -> String {
+pub(crate) fn split_axis(pattern: &Pattern) -> String {
     let letters = pattern.text().chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
     format!("split_{}", letters.collect::<String>())
 }

@@ -23,9 +23,30 @@ pub(super) fn remat(program: &Program, patterns: &[&Pattern]) -> Program {
 /// Ops of the forward pass by the instance of the scope that they are in, such as `layers/0`, as far
 /// as the backward pass needs what they make.
 pub(crate) fn scope_groups(program: &Program, anatomy: &Anatomy, patterns: &[&Pattern]) -> Vec<Group> {
+    let numbers = scope_numbers(program, anatomy, patterns);
+    let kept = shared_values(program, anatomy, &numbers);
+    let count = numbers.iter().flatten().max().map_or(0, |most| most + 1);
+    let mut members: Vec<Vec<OpId>> = vec![Vec::new(); count];
+    let mut read: Vec<BTreeSet<ValueId>> = vec![BTreeSet::new(); count];
+    for &op in &program.body().ops {
+        if let Some(number) = numbers[op.index()] {
+            members[number].push(op);
+        }
+        if anatomy.phase(op) == Phase::Backward {
+            for value in program.reads(op) {
+                let made_in = program.producer(value).and_then(|maker| numbers[maker.index()]);
+                made_in.into_iter().for_each(|number| _ = read[number].insert(value));
+            }
+        }
+    }
+    let groups = members.iter().zip(read);
+    groups.filter_map(|(ops, read)| needed(program, ops, read, &kept)).collect()
+}
+
+/// For every op of the forward pass the instance of the scope that it is in, by number.
+pub(crate) fn scope_numbers(program: &Program, anatomy: &Anatomy, patterns: &[&Pattern]) -> Vec<Option<usize>> {
     let mut numbers: FxHashMap<String, usize> = FxHashMap::default();
-    let mut members: Vec<Vec<OpId>> = Vec::new();
-    let mut group_of: Vec<Option<usize>> = vec![None; program.ops.len()];
+    let mut found = vec![None; program.ops.len()];
     for &op in &program.body().ops {
         // Constants are kept: there is nothing to them.
         if !anatomy.is_forward(op) || program.ops[op].operands.is_empty() {
@@ -33,27 +54,24 @@ pub(crate) fn scope_groups(program: &Program, anatomy: &Anatomy, patterns: &[&Pa
         }
         let scope = &program.locations[program.ops[op].location].scope;
         let Some(instance) = patterns.iter().find_map(|pattern| pattern.instance(scope)) else { continue };
-        let number = *numbers.entry(instance).or_insert(members.len());
-        if number == members.len() {
-            members.push(Vec::new());
-        }
-        members[number].push(op);
-        group_of[op.index()] = Some(number);
+        let next = numbers.len();
+        found[op.index()] = Some(*numbers.entry(instance).or_insert(next));
     }
-    let mut read: Vec<BTreeSet<ValueId>> = vec![BTreeSet::new(); members.len()];
-    let mut kept: FxHashSet<ValueId> = program.body().results.iter().copied().collect();
-    for &op in &program.body().ops {
+    found
+}
+
+/// What others than the backward pass read of scopes, and what the program gives back.
+fn shared_values(program: &Program, anatomy: &Anatomy, numbers: &[Option<usize>]) -> FxHashSet<ValueId> {
+    let mut shared: FxHashSet<ValueId> = program.body().results.iter().copied().collect();
+    for &op in program.body().ops.iter().filter(|&&op| anatomy.phase(op) != Phase::Backward) {
         for value in program.reads(op) {
-            let made_in = program.producer(value).and_then(|maker| group_of[maker.index()]);
-            match made_in {
-                Some(group) if anatomy.phase(op) == Phase::Backward => _ = read[group].insert(value),
-                Some(_) if made_in != group_of[op.index()] => _ = kept.insert(value),
-                _ => {}
+            let made_in = program.producer(value).and_then(|maker| numbers[maker.index()]);
+            if made_in.is_some() && made_in != numbers[op.index()] {
+                shared.insert(value);
             }
         }
     }
-    let groups = members.iter().zip(read);
-    groups.filter_map(|(ops, read)| needed(program, ops, read, &kept)).collect()
+    shared
 }
 
 /// The part of a group that the backward pass needs, if it needs any.
