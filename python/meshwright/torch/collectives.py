@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
+from meshwright.torch.backends import is_gloo
+
 _OPS = torch.ops._c10d_functional
 
 
@@ -51,7 +53,7 @@ def make_groups(partitions: Sequence[Sequence[Sequence[int]]], mesh: DeviceMesh)
             known[key] = next((group for ranks, group in made.items() if dist.get_rank() in ranks), None)
         own = next((group for group in members if dist.get_rank() in group), None)
         if own is not None:
-            groups.append(Group(known[key].group_name, own, dist.get_backend(known[key]) == "gloo"))
+            groups.append(Group(known[key].group_name, own, is_gloo(mesh.device_type, known[key])))
     return groups
 
 
@@ -202,7 +204,13 @@ def _finished(value: torch.Tensor, group: Group) -> torch.Tensor:
     if group.is_gloo and not torch.compiler.is_compiling():
         seconds = _FIRST_SECONDS
         # Python counts as one. What was read is let go of before what was written.
-        while made._use_count() > 1 and seconds <= _MOST_SECONDS:
+        while _holders(made) > 1 and seconds <= _MOST_SECONDS:
             time.sleep(seconds)
             seconds *= 2
     return made
+
+
+def _holders(value: torch.Tensor) -> int:
+    """How many hold a tensor. PyTorch promises nobody to tell that: where it does not, memory is freed a moment later."""
+    count = getattr(value, "_use_count", None)
+    return 1 if count is None else count()

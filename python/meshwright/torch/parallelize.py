@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from meshwright import _core
 from meshwright.tactics import Tactic
+from meshwright.torch.backends import backends
 from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
 from meshwright.torch.inputs import BatchDim, Dims, Path_, check_no_scheduler, read_cluster, read_text
@@ -94,8 +95,7 @@ def parallelize(
 def _device(model: torch.nn.Module) -> torch.device:
     """Where this process computes."""
     kinds = {tensor.device.type for tensor in [*model.parameters(), *model.buffers()]} - {"meta"}
-    backend = dist.get_backend()
-    if "cuda" in kinds or "nccl" in backend:
+    if "cuda" in kinds or backends().get("cuda") == "nccl":
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
     return torch.device("cpu")
 

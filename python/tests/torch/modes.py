@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
+from unittest import mock
 
 import processes
 import torch
@@ -13,7 +15,7 @@ from storing import SHARDED, SQUARE, mean, network, prepared, train
 from torch.distributed.device_mesh import init_device_mesh
 
 import meshwright as mw
-from meshwright.torch import collectives
+from meshwright.torch import collectives, outbox, stages
 from meshwright.torch.check import difference
 
 STAGED = {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 2}
@@ -146,14 +148,42 @@ def freed() -> int:
     return max(every)
 
 
+def by_lanes() -> dict[str, Any]:
+    """Losses in stages, and by groups and tags of messages as they are: Gloo as if it were NCCL, which knows no tags, and has
+    one queue for both directions between two processes of a group."""
+    found: dict[str, Any] = {"gloo": train(*prepared(0, STAGED), 3)}
+    ways: set[tuple[Any, int, int]] = set()
+    rank, sends, receives = dist.get_rank(), dist.isend, dist.recv
+
+    def send(value: torch.Tensor, receiver: int, group: Any, tag: int) -> Any:
+        ways.add((group.group_name, rank, receiver))
+        return sends(value, receiver, group=group)
+
+    def receive(value: torch.Tensor, sender: int, group: Any, tag: int) -> Any:
+        ways.add((group.group_name, sender, rank))
+        return receives(value, sender, group=group)
+
+    with contextlib.ExitStack() as stack:
+        for module in (stages, outbox):
+            stack.enter_context(mock.patch.object(module, "is_gloo", lambda kind: False))
+        stack.enter_context(mock.patch.object(dist, "isend", send))
+        stack.enter_context(mock.patch.object(dist, "recv", receive))
+        found["lanes"] = train(*prepared(0, STAGED), 3)
+    found["ways"] = len(ways)
+    found["both"] = [way for way in ways if (way[0], way[2], way[1]) in ways]
+    return found
+
+
 WORK = {
+    "by_lanes": by_lanes,
     "drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "freed": freed,
     "compiled": compiled,
 }  # fmt: skip
 
 
 def main(names: list[str], said: str) -> None:
-    dist.init_process_group("gloo")
+    # As users do, who leave it to PyTorch what carries collectives.
+    dist.init_process_group()
     torch.set_num_threads(1)
     found = {name: WORK[name]() for name in names}
     processes.say(found, said)

@@ -17,6 +17,7 @@ from optimizers import OPTIMIZERS
 from train import ALL
 
 import meshwright as mw
+from meshwright.torch import collectives
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
@@ -155,6 +156,7 @@ def test_checkpoints_go_from_plan_to_plan(stored):
 def test_what_lies_nowhere_is_initialised_in_parts(stored):
     assert stored["unmade"]["off"] == 0.0
     assert stored["unmade"]["parts"]["0.weight"] == [4, 8]
+    assert stored["unmade"]["alike"]
 
 
 def test_whole_tensors_are_loaded_into_parts(stored):
@@ -170,7 +172,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed,by_lanes", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -204,6 +206,18 @@ def test_optimizers_update_as_on_one_process(modes, name):
 
 def test_tensors_of_collectives_are_freed_by_those_who_made_them(modes):
     assert modes["freed"] == 0
+
+
+def test_a_tensor_counts_as_free_where_pytorch_does_not_tell_who_holds_it():
+    value = torch.ones(2)
+    assert collectives._holders(value) == 1
+    assert collectives._holders(object()) == 1
+
+
+def test_what_goes_between_stages_needs_neither_tags_nor_both_ways_of_a_group(modes):
+    found = modes["by_lanes"]
+    assert found["lanes"] == pytest.approx(found["gloo"], rel=1e-6)
+    assert found["ways"] > 0 and not found["both"]
 
 
 def test_what_processes_run_is_compiled():
