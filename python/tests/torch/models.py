@@ -266,6 +266,27 @@ def shared(batch: int = 2) -> Case:
     return Case(Shared(), _tokens(batch=batch))
 
 
+class Einsum(torch.nn.Module):
+    """Sequences before batches, in products that `einsum` makes of them: stacks of a single matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32)
+        self.inner, self.outer = (torch.nn.Parameter(torch.randn(2, 16, 4, 4) / 4) for _ in range(2))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        made = self.table(tokens.T)
+        for inner, outer in zip(self.inner, self.outer):
+            heads = torch.einsum("ibh,hnd->ibnd", made, inner)
+            scores = torch.einsum("ibnd,jbnd->bnij", heads, heads).softmax(-1)
+            made = made + torch.einsum("ibnd,hnd->ibh", torch.einsum("bnij,jbnd->ibnd", scores, heads), outer)
+        return torch.nn.functional.cross_entropy(self.head(made).transpose(0, 1).flatten(0, 1), tokens.flatten())
+
+
+def einsum(batch: int = 2) -> Case:
+    return Case(Einsum(), _tokens(batch=batch))
+
+
 class Bags(torch.nn.Module):
     """What recommends: sums of embeddings, and how these are to each other."""
 
@@ -289,4 +310,4 @@ def bags(batch: int = 2) -> Case:
     return Case(Bags(), inputs)
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, bags)}
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, einsum, bags)}

@@ -21,7 +21,7 @@ from meshwright.torch import collectives
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "bags:micro"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "einsum:micro", "einsum:stages2", "bags:micro"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 

@@ -59,8 +59,8 @@ WHOLE_IN_STAGES = {"mixtral"}
 ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if plan != "micro" or model not in WHOLE]
 ALL += ["deep:remat", "unet:stages3"]
 # What puts sequences before batches, or channels last, on its way, what has samples along the second dimension, attends to
-# another sequence, has layers at several places, or bags of embeddings.
-ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext", "translator", "shared", "bags") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
+# another sequence, has layers at several places, products of `einsum`, or bags of embeddings.
+ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext", "translator", "shared", "einsum", "bags") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 # Experts, and what compares samples, which has no microbatches.
 ALL += [f"{model}:{plan}" for model in ("qwen_moe", "gpt_oss", "fnet") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 ALL += [f"clip:{plan}" for plan in ("auto", "zero3", "megatron")]
