@@ -158,8 +158,8 @@ def all_to_all(value: torch.Tensor, split: int, concat: int, group: Group) -> to
 
 
 def broadcast(value: torch.Tensor, group: Group) -> torch.Tensor:
-    """What the first device has."""
-    return _called(_OPS.broadcast, value.contiguous(), group, group.ranks[0])
+    """What the first device has, which the process group counts by its own order."""
+    return _called(_OPS.broadcast, value.contiguous(), group, sorted(group.ranks).index(group.ranks[0]))
 
 
 def permute(value: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:

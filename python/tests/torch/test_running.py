@@ -1,5 +1,6 @@
 """Plans on four processes compute what one process does, and what is wrong is told by all of them."""
 
+import importlib
 import json
 import os
 import re
@@ -142,6 +143,14 @@ def test_without_processes_nothing_runs():
         mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), 0.1), torch.randn(2, 2))
 
 
+@pytest.mark.parametrize("backends, place", [({"cuda": "nccl"}, "cuda:3"), ({"cpu": "gloo", "cuda": "nccl"}, "cuda:3"), ({"cpu": "gloo"}, "cpu"), ({"cpu": "gloo", "cuda": "gloo"}, "cpu")])
+def test_what_lies_nowhere_goes_where_collectives_are(backends, place, monkeypatch):
+    module = importlib.import_module("meshwright.torch.parallelize")
+    monkeypatch.setattr(module, "backends", lambda: backends)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert module._device(torch.nn.Linear(2, 2, device="meta")) == torch.device(place)
+
+
 @pytest.fixture(scope="module")
 def stored():
     return processes.run(WORLD, "storing.py", seconds=200)
@@ -172,7 +181,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed,by_lanes", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed,told,by_lanes", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -206,6 +215,10 @@ def test_optimizers_update_as_on_one_process(modes, name):
 
 def test_tensors_of_collectives_are_freed_by_those_who_made_them(modes):
     assert modes["freed"] == 0
+
+
+def test_the_first_of_a_group_tells_the_others(modes):
+    assert modes["told"] == [1.0, 1.0, 3.0, 3.0]
 
 
 def test_a_tensor_counts_as_free_where_pytorch_does_not_tell_who_holds_it():
