@@ -191,23 +191,25 @@ def _called(op: Any, given: Any, group: Group, *words: Any) -> Any:
     """What a collective makes of a tensor or of several. These are held here until nobody else does: so they are freed by this
     process itself, when the plan says so."""
     made = op(given, *words, group.name)
-    return _finished(made, group) if torch.is_tensor(made) else [_finished(value, group) for value in made]
+    # What several are made by holds all of them until each has been waited for.
+    values = [_OPS.wait_tensor(value) for value in ([made] if torch.is_tensor(made) else made)]
+    if group.is_gloo and not torch.compiler.is_compiling():
+        for value in values:
+            _let_go(value)
+    return values[0] if torch.is_tensor(made) else values
 
 
-def _finished(value: torch.Tensor, group: Group) -> torch.Tensor:
-    """What a collective gives, when it is there and nobody else holds it.
+def _let_go(value: torch.Tensor) -> None:
+    """Waits until nobody else holds what a collective gave.
 
     A thread of Gloo says that it is done before it lets go of what it read and wrote. Where this process went on at once,
     memory would be freed later than the plan has it, or by that thread, of which PyTorch's profiler does not hear.
     """
-    made = _OPS.wait_tensor(value)
-    if group.is_gloo and not torch.compiler.is_compiling():
-        seconds = _FIRST_SECONDS
-        # Python counts as one. What was read is let go of before what was written.
-        while _holders(made) > 1 and seconds <= _MOST_SECONDS:
-            time.sleep(seconds)
-            seconds *= 2
-    return made
+    seconds = _FIRST_SECONDS
+    # Python counts as one. What was read is let go of before what was written.
+    while _holders(value) > 1 and seconds <= _MOST_SECONDS:
+        time.sleep(seconds)
+        seconds *= 2
 
 
 def _holders(value: torch.Tensor) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from typing import Any
 from unittest import mock
 
@@ -148,6 +149,20 @@ def freed() -> int:
     return max(every)
 
 
+def waited() -> int:
+    """How many of a hundred collectives of several tensors wait for as long as they may, at most in a process."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    group = collectives.make_groups([[list(range(dist.get_world_size()))]], mesh)[0]
+    sleep, pauses = time.sleep, []
+    with mock.patch.object(time, "sleep", lambda seconds: (pauses.append(seconds), sleep(seconds))):
+        for _ in range(50):
+            collectives.all_gathers([torch.ones(64, 64), torch.ones(8)], [0, 0], group)
+            collectives.all_reduces([torch.ones(64, 64), torch.ones(8)], "sum", group)
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, sum(2 * seconds > collectives._MOST_SECONDS for seconds in pauses))
+    return max(every)
+
+
 def told() -> list[float]:
     """What the first of a group tells the others, of every process: groups of two, the later one first."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
@@ -185,7 +200,7 @@ def by_lanes() -> dict[str, Any]:
 
 
 WORK = {
-    "told": told, "by_lanes": by_lanes,
+    "waited": waited, "told": told, "by_lanes": by_lanes,
     "drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "freed": freed,
     "compiled": compiled,
 }  # fmt: skip

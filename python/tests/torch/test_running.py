@@ -181,7 +181,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed,told,by_lanes", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed,waited,told,by_lanes", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -215,6 +215,10 @@ def test_optimizers_update_as_on_one_process(modes, name):
 
 def test_tensors_of_collectives_are_freed_by_those_who_made_them(modes):
     assert modes["freed"] == 0
+
+
+def test_collectives_of_several_tensors_do_not_wait_in_vain(modes):
+    assert modes["waited"] < 25
 
 
 def test_the_first_of_a_group_tells_the_others(modes):
