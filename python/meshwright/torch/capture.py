@@ -157,7 +157,11 @@ class Step:
 
     def _input(self, path: str, leaf: torch.Tensor, dim: int) -> torch.Tensor:
         """An input as the model takes it, of an argument whose first dimension is that of its samples."""
-        return self._argument(path, leaf.movedim(dim, 0)).movedim(0, dim) if dim else self._argument(path, leaf)
+        if not dim:
+            return self._argument(path, leaf)
+        with apart():
+            moved = leaf.movedim(dim, 0)
+        return self._argument(path, moved).movedim(0, dim)
 
     def _argument(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         made = self._unfilled(tensor)

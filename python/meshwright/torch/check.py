@@ -12,13 +12,18 @@ import torch
 from meshwright import _core
 from meshwright.torch.capture import _flattened, arguments_of, capture, loss_of
 from meshwright.torch.record import shape_and_type
+from meshwright.torch.rounding import rounding_alone
+
+# What the largest number of a result counts as, at least.
+LEAST = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
     """How far the results of a captured program are from PyTorch's own. It is true where they agree."""
 
-    # Of every result its name, and the largest difference over its largest number.
+    # Of every result its name, and the largest difference over its largest number; of a gradient that is rounding alone, over
+    # that of all gradients.
     differences: tuple[tuple[str, float], ...]
     tolerance: float
 
@@ -51,10 +56,12 @@ def check(
         expected["loss"] = loss.detach()
         expected |= {f"grads.{path}": g for path, g in zip(parameters, gradients) if g is not None}
         expected |= {f"buffers.{path}": buffer.clone() for path, buffer in model.named_buffers()}
+        of_parameters = {path: gradient for path, gradient in zip(parameters, gradients) if gradient is not None}
+        least = {f"grads.{path}": most for path, most in rounding_alone(model, batch, loss_fn, of_parameters).items()}
     missing = set(expected) ^ set(found)
     if missing:
         raise _core.Error(f"the program and PyTorch have different results: {', '.join(sorted(missing)[:5])}")
-    rows = tuple((name, difference(found[name], expected[name])) for name in expected)
+    rows = tuple((name, difference(found[name], expected[name], least.get(name, LEAST))) for name in expected)
     return Comparison(rows, tolerance)
 
 
@@ -83,8 +90,8 @@ def from_bytes(data: bytes, ty: str) -> torch.Tensor:
     return flat.view(dtype).reshape(shape)
 
 
-def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """The largest difference over the largest number, not a number where only one has none."""
+def difference(found: torch.Tensor, expected: torch.Tensor, least: float = LEAST) -> float:
+    """The largest difference over the largest number, which counts as so much at least; not a number where only one has none."""
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return float("inf")
     if not expected.is_floating_point():
@@ -93,7 +100,7 @@ def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
         return 0.0
     left, right = found.double(), expected.double()
     same = (left == right) | (left.isnan() & right.isnan())
-    largest = max(float(right[right.isfinite()].abs().max()) if right.isfinite().any() else 0.0, 1e-6)
+    largest = max(float(right[right.isfinite()].abs().max()) if right.isfinite().any() else 0.0, least)
     off = torch.where(same, torch.zeros_like(left), (left - right).abs())
     return float(off.max()) / largest
 

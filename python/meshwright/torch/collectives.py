@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
+from meshwright.torch.backends import is_gloo
+
 _OPS = torch.ops._c10d_functional
 
 
@@ -51,7 +53,7 @@ def make_groups(partitions: Sequence[Sequence[Sequence[int]]], mesh: DeviceMesh)
             known[key] = next((group for ranks, group in made.items() if dist.get_rank() in ranks), None)
         own = next((group for group in members if dist.get_rank() in group), None)
         if own is not None:
-            groups.append(Group(known[key].group_name, own, dist.get_backend(known[key]) == "gloo"))
+            groups.append(Group(known[key].group_name, own, is_gloo(mesh.device_type, known[key])))
     return groups
 
 
@@ -156,8 +158,8 @@ def all_to_all(value: torch.Tensor, split: int, concat: int, group: Group) -> to
 
 
 def broadcast(value: torch.Tensor, group: Group) -> torch.Tensor:
-    """What the first device has."""
-    return _called(_OPS.broadcast, value.contiguous(), group, group.ranks[0])
+    """What the first device has, which the process group counts by its own order."""
+    return _called(_OPS.broadcast, value.contiguous(), group, sorted(group.ranks).index(group.ranks[0]))
 
 
 def permute(value: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:
@@ -189,20 +191,28 @@ def _called(op: Any, given: Any, group: Group, *words: Any) -> Any:
     """What a collective makes of a tensor or of several. These are held here until nobody else does: so they are freed by this
     process itself, when the plan says so."""
     made = op(given, *words, group.name)
-    return _finished(made, group) if torch.is_tensor(made) else [_finished(value, group) for value in made]
+    # What several are made by holds all of them until each has been waited for.
+    values = [_OPS.wait_tensor(value) for value in ([made] if torch.is_tensor(made) else made)]
+    if group.is_gloo and not torch.compiler.is_compiling():
+        for value in values:
+            _let_go(value)
+    return values[0] if torch.is_tensor(made) else values
 
 
-def _finished(value: torch.Tensor, group: Group) -> torch.Tensor:
-    """What a collective gives, when it is there and nobody else holds it.
+def _let_go(value: torch.Tensor) -> None:
+    """Waits until nobody else holds what a collective gave.
 
     A thread of Gloo says that it is done before it lets go of what it read and wrote. Where this process went on at once,
     memory would be freed later than the plan has it, or by that thread, of which PyTorch's profiler does not hear.
     """
-    made = _OPS.wait_tensor(value)
-    if group.is_gloo and not torch.compiler.is_compiling():
-        seconds = _FIRST_SECONDS
-        # Python counts as one. What was read is let go of before what was written.
-        while made._use_count() > 1 and seconds <= _MOST_SECONDS:
-            time.sleep(seconds)
-            seconds *= 2
-    return made
+    seconds = _FIRST_SECONDS
+    # Python counts as one. What was read is let go of before what was written.
+    while _holders(value) > 1 and seconds <= _MOST_SECONDS:
+        time.sleep(seconds)
+        seconds *= 2
+
+
+def _holders(value: torch.Tensor) -> int:
+    """How many hold a tensor. PyTorch promises nobody to tell that: where it does not, memory is freed a moment later."""
+    count = getattr(value, "_use_count", None)
+    return 1 if count is None else count()

@@ -31,6 +31,7 @@ def initial_tensors(model: torch.nn.Module, step: WholeStep) -> dict[str, DTenso
             part = part_of(whole, step.mesh, cut).to(step.device).clone(memory_format=torch.contiguous_format)
             made[name] = to_dtensor(part, step.mesh, cut, whole.shape)
 
+    generator = _generator_of_first(model, step)
     for module in model.modules():
         own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
         missing = {id(tensor) for _, tensor in own if tensor.device.type == "meta" and roots[id(tensor)] not in known}
@@ -41,7 +42,19 @@ def initial_tensors(model: torch.nn.Module, step: WholeStep) -> dict[str, DTenso
                 continue
             known.add(name)
             keep(name, filled[key] if id(tensor) in missing else _from_first(tensor.detach(), step))
+    if generator is not None:
+        torch.set_rng_state(generator)
     return made
+
+
+def _generator_of_first(model: torch.nn.Module, step: WholeStep) -> torch.Tensor | None:
+    """Has all processes draw what the first one draws, where a model is yet to be initialised: they may have seeds of their
+    own, and what several hold has to be the same. Gives what those others go on with afterwards."""
+    if not any(tensor.device.type == "meta" for tensor in [*model.parameters(), *model.buffers()]):
+        return None
+    own = torch.get_rng_state()
+    torch.set_rng_state(step.control.from_first(torch.get_rng_state))
+    return None if step.control.rank == 0 else own
 
 
 def _from_first(tensor: torch.Tensor, step: WholeStep) -> torch.Tensor:

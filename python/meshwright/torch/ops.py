@@ -364,12 +364,13 @@ def extreme_window(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The largest or least elements of windows, the first of several, and what stands in their places among positions."""
     lows, highs, interior = [low for low, _ in padding], [high for _, high in padding], [gap - 1 for gap in base_dilation]
-    values = pad(values, -inf if kind == "max" else inf, lows, highs, interior)
-    positions = pad(positions, 0, lows, highs, interior)
-    windows = _windows(values, sizes, strides, dilation).flatten(values.ndim)
+    outside = -inf if kind == "max" else inf
+    windows = _windows(pad(values, outside, lows, highs, interior), sizes, strides, dilation).flatten(values.ndim)
     chosen = (windows.argmax(-1) if kind == "max" else windows.argmin(-1)).unsqueeze(-1)
-    places = _windows(positions, sizes, strides, dilation).flatten(values.ndim)
-    return windows.gather(-1, chosen).squeeze(-1), places.gather(-1, chosen).squeeze(-1)
+    made = windows.gather(-1, chosen).squeeze(-1)
+    del windows
+    places = _windows(pad(positions, 0, lows, highs, interior), sizes, strides, dilation).flatten(values.ndim)
+    return made, places.gather(-1, chosen).squeeze(-1)
 
 
 def select_and_scatter(

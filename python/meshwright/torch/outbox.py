@@ -10,16 +10,18 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from meshwright.torch.backends import is_gloo
+
 
 class Outbox:
-    """Values that are being sent, each as long as that takes.
+    """Values that are being sent between devices of a kind, each as long as that takes.
 
     NCCL can be asked what has arrived. Gloo tells those alone who wait for it, and then a thread does that; values are let
     go by the process itself, whose memory it is.
     """
 
-    def __init__(self) -> None:
-        self.is_gloo = dist.get_backend() == "gloo"
+    def __init__(self, kind: str) -> None:
+        self.is_gloo = is_gloo(kind)
         self.held: dict[int, tuple[Any, torch.Tensor]] = {}
         self.numbers = itertools.count()
         self.sent: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
@@ -27,8 +29,8 @@ class Outbox:
         if self.is_gloo:
             threading.Thread(target=_wait, args=(self.sent, self.arrived), name="meshwright sends", daemon=True).start()
 
-    def send(self, value: torch.Tensor, receiver: int, tag: int) -> None:
-        number, work = next(self.numbers), dist.isend(value, receiver, tag=tag)
+    def send(self, value: torch.Tensor, receiver: int, tag: int, group: Any) -> None:
+        number, work = next(self.numbers), dist.isend(value, receiver, group=group, tag=tag)
         self.held[number] = work, value
         if self.is_gloo:
             self.sent.put((number, work))

@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from meshwright import _core
 from meshwright.tactics import Tactic
+from meshwright.torch.backends import backends, is_gloo
 from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
 from meshwright.torch.inputs import BatchDim, Dims, Path_, check_no_scheduler, read_cluster, read_text
@@ -70,6 +71,9 @@ def parallelize(
     """
     control = Control()
     device = _device(model)
+    if device.type == "cuda":
+        # What asks for a GPU without a number, as barriers do, is to have this one.
+        torch.cuda.set_device(device)
     described = _cluster(cluster, device)
     control.together(lambda: _check_world(described))
     control.together(lambda: check_no_scheduler(optimizer))
@@ -79,6 +83,7 @@ def parallelize(
     found = _agreed_plan(control, captured, described, device, plan, wishes)
     step = control.together(lambda: _step(control, captured, found, device))
     step.meet()
+    _connect(device)
     if compile:
         control.together(lambda: _check_compiler(device))
         step.compile()
@@ -94,10 +99,17 @@ def parallelize(
 def _device(model: torch.nn.Module) -> torch.device:
     """Where this process computes."""
     kinds = {tensor.device.type for tensor in [*model.parameters(), *model.buffers()]} - {"meta"}
-    backend = dist.get_backend()
-    if "cuda" in kinds or "nccl" in backend:
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
+    if "cuda" in kinds or backends().get("cuda") == "nccl":
+        place = os.environ.get("LOCAL_RANK")
+        return torch.device("cuda", torch.cuda.current_device() if place is None else int(place))
     return torch.device("cpu")
+
+
+def _connect(device: torch.device) -> None:
+    """NCCL connects all processes of a group when it is first used, to which all have to come. Sends between some of them, which
+    may be the first that a plan does, would wait for the others."""
+    if not is_gloo(device.type):
+        dist.all_reduce(torch.zeros(1, device=device))
 
 
 def _cluster(cluster: Path_ | None, device: torch.device) -> str:

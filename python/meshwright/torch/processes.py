@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from meshwright import _core
+from meshwright.torch.backends import backends
 from meshwright.torch.watch import watch
 
 T = TypeVar("T")
@@ -31,10 +32,10 @@ class Control:
     def __init__(self) -> None:
         if not dist.is_available() or not dist.is_initialized():
             raise _core.Error(NO_GROUP)
-        is_gloo = dist.get_backend() == "gloo"
+        is_shared = set(backends().values()) == {"gloo"}
         # Whoever destroys the group waits for its threads, but only where nobody else holds it: a thread of Gloo that frees
         # a tensor while Python ends would end the process with an error.
-        self._group = weakref.ref(dist.group.WORLD if is_gloo else dist.new_group(backend="gloo"))
+        self._group = weakref.ref(dist.group.WORLD if is_shared else dist.new_group(backend="gloo"))
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.running = watch().running
 

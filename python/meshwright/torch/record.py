@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import itertools
 import math
 import operator
 import os
@@ -50,6 +51,7 @@ OF_NAMES = {name: dtype for dtype, name in DTYPES.items()}
 LARGEST_LITERAL = 1 << 16
 # Ops that ask about a tensor and compute nothing; so do marks of profilers.
 _QUESTIONS = ("prim.device.default", "aten.is_same_size.default", "aten.sym_size.int", "aten.sym_stride.int")
+_IDENTITIES = itertools.count()
 _TORCH = os.path.dirname(torch.__file__)
 _HERE = os.path.dirname(__file__)
 
@@ -85,6 +87,8 @@ class Recorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
+        # Tensors that outlive a recorder, such as those of a batch, keep the numbers that it gave them.
+        self.identity = next(_IDENTITIES)
         self.known = frozenset(_core.aten_ops())
         self.decompositions = torch._decomp.global_decomposition_table["post_autograd"] | OWN
         self.lines: list[str] = []
@@ -202,14 +206,14 @@ class Recorder(TorchDispatchMode):
         """A new number for what a tensor is from now on."""
         number = self.values
         self.values += 1
-        tensor._meshwright = (id(self), number)
+        tensor._meshwright = (self.identity, number)
         # Tensors must not die while their numbers are looked up by what they hold.
         return number
 
     def _operand(self, value: Any) -> str:
         if isinstance(value, torch.Tensor):
             known = getattr(value, "_meshwright", None)
-            if known is not None and known[0] == id(self):
+            if known is not None and known[0] == self.identity:
                 return f"%{known[1]}"
             return self._constant(value)
         if value is None or isinstance(value, (torch.device, torch.layout, torch.memory_format, torch.Generator)):

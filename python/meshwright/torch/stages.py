@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from meshwright import _core
+from meshwright.torch.backends import is_gloo
 from meshwright.torch.collectives import make_groups
 from meshwright.torch.outbox import Outbox
 from meshwright.torch.place import device_mesh, part_of
@@ -66,7 +67,9 @@ class StagedStep:
         self.results = {name: self._stored(self._senders[buffer]) for buffer, name in self.received.items()}
         self.results |= {name: self._stored(buffer) for name, buffer in self.made.items()}
         self.sources = self._sources()
-        self.outbox = Outbox()
+        self.outbox = Outbox(device.type)
+        # By which groups values go to later stages, and to earlier ones.
+        self.lanes: list[Any] = [None, None]
 
     def _here(self, names: Sequence[str], copies: Sequence[Sequence[int]]) -> dict[int, str]:
         """Names by buffers: a stage may have an input as a whole and one microbatch of it after the other."""
@@ -114,6 +117,10 @@ class StagedStep:
         return "\n\n".join([*texts, ""])
 
     def meet(self) -> None:
+        # NCCL has one queue for what two processes send each other within a group: where both send before they receive, each
+        # would wait for the other. It knows no tags either, but lists have what goes from one stage to another in one order.
+        if not is_gloo(self.device.type):
+            self.lanes = [dist.new_group() for _ in self.lanes]
         for stage, mesh in enumerate(self.meshes):
             own = [self.sources[piece] for piece, row in enumerate(self.pipeline.pieces) if row[1] == stage]
             partitions: list[Any] = []
@@ -256,17 +263,22 @@ class StagedStep:
     def _send(self, memory: Memory, own: int, into: int, microbatch: int | None) -> None:
         value = memory[self._slot(own, microbatch)].contiguous()
         tag = self._tag(into, self._slot(into, microbatch)[1])
-        for receiver in self._receivers(self.buffers[into][0]):
-            self.outbox.send(value, receiver, tag)
+        stage = self.buffers[into][0]
+        for receiver in self._receivers(stage):
+            self.outbox.send(value, receiver, tag, self._lane(self.stage, stage))
 
     def _receive(self, memory: Memory, buffer: int, microbatch: int | None) -> None:
-        source = self._senders[buffer]
+        stage = self.buffers[self._senders[buffer]][0]
         _, _, _, dtype, shape, cut = self.buffers[buffer]
         sizes = dict(self.pipeline.meshes[self.stage])
         local_shape = [size // math.prod(sizes[axis] for axis in axes) for size, axes in zip(shape, cut)]
         value = torch.empty(local_shape, dtype=OF_NAMES[dtype], device=self.device)
-        dist.recv(value, self._sender(self.buffers[source][0]), tag=self._tag(buffer, self._slot(buffer, microbatch)[1]))
+        tag = self._tag(buffer, self._slot(buffer, microbatch)[1])
+        dist.recv(value, self._sender(stage), group=self._lane(stage, self.stage), tag=tag)
         memory[self._slot(buffer, microbatch)] = value
+
+    def _lane(self, source: int, target: int) -> Any:
+        return self.lanes[source > target]
 
     @property
     def _senders(self) -> Mapping[int, int]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch.distributed as dist
 
 from meshwright import _core
+from meshwright.torch.backends import backends
 
 # Seconds between two looks at what others tell.
 PAUSE = 1.0
@@ -132,7 +133,7 @@ class Watch:
     def _end(self) -> None:
         """Has this process come back from what it waits for, or ends it."""
         for group in list(dist.distributed_c10d._world.pg_names):
-            if dist.get_backend(group) != "gloo":
+            if set(backends(group).values()) != {"gloo"}:
                 with contextlib.suppress(RuntimeError):
                     group.abort()
         ends = time.monotonic() + GRACE

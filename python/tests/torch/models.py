@@ -102,12 +102,11 @@ def fnet(batch: int = 2) -> Case:
 
 
 def clip(batch: int = 2) -> Case:
-    """A loss that compares all samples with each other. Biases of keys have no gradient but roundings, which are larger than
-    what differs between two ways to add in 32 bits."""
+    """A loss that compares all samples with each other. Biases of keys have no gradient but roundings."""
     text = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 32, "max_position_embeddings": 16, "eos_token_id": 31, "bos_token_id": 30, "pad_token_id": 1}
     vision = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "image_size": 16, "patch_size": 4}
-    model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)).double()
-    images = torch.randn(batch, 3, 16, 16).double()
+    model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8))
+    images = torch.randn(batch, 3, 16, 16)
     return Case(model, {"input_ids": _tokens(batch=batch), "pixel_values": images, "return_loss": True})
 
 
@@ -267,6 +266,27 @@ def shared(batch: int = 2) -> Case:
     return Case(Shared(), _tokens(batch=batch))
 
 
+class Einsum(torch.nn.Module):
+    """Sequences before batches, in products that `einsum` makes of them: stacks of a single matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32)
+        self.inner, self.outer = (torch.nn.Parameter(torch.randn(2, 16, 4, 4) / 4) for _ in range(2))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        made = self.table(tokens.T)
+        for inner, outer in zip(self.inner, self.outer):
+            heads = torch.einsum("ibh,hnd->ibnd", made, inner)
+            scores = torch.einsum("ibnd,jbnd->bnij", heads, heads).softmax(-1)
+            made = made + torch.einsum("ibnd,hnd->ibh", torch.einsum("bnij,jbnd->ibnd", scores, heads), outer)
+        return torch.nn.functional.cross_entropy(self.head(made).transpose(0, 1).flatten(0, 1), tokens.flatten())
+
+
+def einsum(batch: int = 2) -> Case:
+    return Case(Einsum(), _tokens(batch=batch))
+
+
 class Bags(torch.nn.Module):
     """What recommends: sums of embeddings, and how these are to each other."""
 
@@ -290,4 +310,4 @@ def bags(batch: int = 2) -> Case:
     return Case(Bags(), inputs)
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, bags)}
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, einsum, bags)}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 from typing import Any
+from unittest import mock
 
 import processes
 import torch
@@ -13,7 +16,7 @@ from storing import SHARDED, SQUARE, mean, network, prepared, train
 from torch.distributed.device_mesh import init_device_mesh
 
 import meshwright as mw
-from meshwright.torch import collectives
+from meshwright.torch import collectives, outbox, stages
 from meshwright.torch.check import difference
 
 STAGED = {"mesh": {"data": 2}, "tactics": [mw.stages(2), mw.data("data")], "microbatches": 2}
@@ -146,14 +149,66 @@ def freed() -> int:
     return max(every)
 
 
+def waited() -> int:
+    """How many of a hundred collectives of several tensors wait for as long as they may, at most in a process."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    group = collectives.make_groups([[list(range(dist.get_world_size()))]], mesh)[0]
+    sleep, pauses = time.sleep, []
+    with mock.patch.object(time, "sleep", lambda seconds: (pauses.append(seconds), sleep(seconds))):
+        for _ in range(50):
+            collectives.all_gathers([torch.ones(64, 64), torch.ones(8)], [0, 0], group)
+            collectives.all_reduces([torch.ones(64, 64), torch.ones(8)], "sum", group)
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, sum(2 * seconds > collectives._MOST_SECONDS for seconds in pauses))
+    return max(every)
+
+
+def told() -> list[float]:
+    """What the first of a group tells the others, of every process: groups of two, the later one first."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    pairs = [[first + 1, first] for first in range(0, dist.get_world_size(), 2)]
+    group = collectives.make_groups([pairs], mesh)[0]
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, float(collectives.broadcast(torch.tensor(float(dist.get_rank())), group)))
+    return every
+
+
+def by_lanes() -> dict[str, Any]:
+    """Losses in stages, and by groups and tags of messages as they are: Gloo as if it were NCCL, which knows no tags, and has
+    one queue for both directions between two processes of a group."""
+    found: dict[str, Any] = {"gloo": train(*prepared(0, STAGED), 3)}
+    ways: set[tuple[Any, int, int]] = set()
+    rank, sends, receives = dist.get_rank(), dist.isend, dist.recv
+
+    def send(value: torch.Tensor, receiver: int, group: Any, tag: int) -> Any:
+        ways.add((group.group_name, rank, receiver))
+        return sends(value, receiver, group=group)
+
+    def receive(value: torch.Tensor, sender: int, group: Any, tag: int) -> Any:
+        ways.add((group.group_name, sender, rank))
+        return receives(value, sender, group=group)
+
+    with contextlib.ExitStack() as stack:
+        for module in (stages, outbox):
+            stack.enter_context(mock.patch.object(module, "is_gloo", lambda kind: False))
+        stack.enter_context(mock.patch.object(dist, "isend", send))
+        stack.enter_context(mock.patch.object(dist, "recv", receive))
+        found["lanes"] = train(*prepared(0, STAGED), 3)
+    found["ways"] = len(ways)
+    found["both"] = [way for way in ways if (way[0], way[2], way[1]) in ways]
+    return found
+
+
 WORK = {
+    "waited": waited, "told": told, "by_lanes": by_lanes,
     "drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "freed": freed,
     "compiled": compiled,
 }  # fmt: skip
 
 
 def main(names: list[str], said: str) -> None:
-    dist.init_process_group("gloo")
+    # As users do, who leave it to PyTorch what carries collectives.
+    dist.init_process_group()
     torch.set_num_threads(1)
     found = {name: WORK[name]() for name in names}
     processes.say(found, said)

@@ -65,13 +65,18 @@ def checkpoint(folder: str) -> dict[str, Any]:
 
 
 def unmade() -> dict[str, Any]:
-    """A model on `meta` begins as one that was made whole; each process has its parts."""
-    model, _ = prepared(3, SHARDED, "meta")
+    """A model on `meta` begins as one that was made whole in the first process; each process has its parts."""
+    model, _ = prepared(3 + dist.get_rank(), SHARDED, "meta")
     torch.manual_seed(3)
     whole = dict(network().named_parameters())
     off = max(float((parameter.full_tensor() - whole[path]).abs().max()) for path, parameter in model.named_parameters())
     parts = {path: list(parameter._local_tensor.shape) for path, parameter in model.named_parameters()}
-    return {"off": off, "parts": parts}
+    # A bias of eight is in no parts where several processes hold the same.
+    held = [parameter.full_tensor() for parameter in prepared(3 + dist.get_rank(), SQUARE, "meta")[0].parameters()]
+    everywhere: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everywhere, [tensor.detach() for tensor in held])
+    alike = all(torch.equal(*pair) for other in everywhere for pair in zip(held, other))
+    return {"off": off, "parts": parts, "alike": alike}
 
 
 def loaded() -> dict[str, Any]:

@@ -122,3 +122,23 @@ def test_samples_are_found_and_moved_to_the_front():
     assert moved(batch_dim=None) == ({"batch.input": 1}, "tensor<8x6x4xf32>")
     assert moved(batch_dim=1) == moved(batch_dim={"input": 1}) == moved(batch_dim=None)
     assert moved() == ({}, "tensor<6x8x4xf32>")
+
+
+def test_moved_samples_are_an_argument_and_nothing_else():
+    """Also where they are too many to be written into the program."""
+    model, batch = torch.nn.Linear(4, 4), {"input": torch.randn(6, 1000, 4)}
+    captured = mw.torch.capture(model, batch, mean, batch_dim=1)
+    assert not captured.constants
+    assert [name for name, _ in captured.program.arguments] == ["params.weight", "params.bias", "batch.input"]
+
+
+def test_a_step_is_captured_the_same_however_often():
+    """What a model holds besides parameters outlives what recorded it."""
+    model, batch = torch.nn.Linear(4, 4), torch.randn(8, 4)
+    held = torch.randn(4)
+
+    def loss(output):
+        return (output * held).square().mean()
+
+    texts = {mw.torch.capture(model, batch, loss).text for _ in range(10)}
+    assert len(texts) == 1

@@ -75,6 +75,26 @@ def test_megatron_tactics_are_tensor_parallel():
     assert plan.to_pspecs()["params.transformer.h.0.mlp.c_fc.weight"] == (None, "model")
 
 
+class Gated(torch.nn.Module):
+    """A gate and what it lets through, made by one matrix, as of layers of several models."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(8, 32), torch.nn.Linear(16, 8)
+
+    def forward(self, x):
+        gate, value = self.up(x).chunk(2, -1)
+        return self.down(torch.sigmoid(gate) * value)
+
+
+def test_megatron_tells_what_it_does_not_cut():
+    model = Gated()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    tactics = {"mesh": {"model": 2}, "tactics": [mw.megatron("model")]}
+    with pytest.raises(mw.Error, match="no pair of matrices is found to cut between\n\nhint: matrices that are kept as one"):
+        mw.torch.plan(model, optimizer, torch.ones(4, 8), mean, cluster="2xcpu", **tactics)
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(mw.DoesNotFit):
         planned(cluster="2xa100-80g", memory="1MiB")

@@ -1,5 +1,6 @@
 """Plans on four processes compute what one process does, and what is wrong is told by all of them."""
 
+import importlib
 import json
 import os
 import re
@@ -17,10 +18,11 @@ from optimizers import OPTIMIZERS
 from train import ALL
 
 import meshwright as mw
+from meshwright.torch import collectives
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "bags:micro"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "einsum:micro", "einsum:stages2", "bags:micro"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 
@@ -141,6 +143,14 @@ def test_without_processes_nothing_runs():
         mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), 0.1), torch.randn(2, 2))
 
 
+@pytest.mark.parametrize("backends, place", [({"cuda": "nccl"}, "cuda:3"), ({"cpu": "gloo", "cuda": "nccl"}, "cuda:3"), ({"cpu": "gloo"}, "cpu"), ({"cpu": "gloo", "cuda": "gloo"}, "cpu")])
+def test_what_lies_nowhere_goes_where_collectives_are(backends, place, monkeypatch):
+    module = importlib.import_module("meshwright.torch.parallelize")
+    monkeypatch.setattr(module, "backends", lambda: backends)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert module._device(torch.nn.Linear(2, 2, device="meta")) == torch.device(place)
+
+
 @pytest.fixture(scope="module")
 def stored():
     return processes.run(WORLD, "storing.py", seconds=200)
@@ -155,6 +165,7 @@ def test_checkpoints_go_from_plan_to_plan(stored):
 def test_what_lies_nowhere_is_initialised_in_parts(stored):
     assert stored["unmade"]["off"] == 0.0
     assert stored["unmade"]["parts"]["0.weight"] == [4, 8]
+    assert stored["unmade"]["alike"]
 
 
 def test_whole_tensors_are_loaded_into_parts(stored):
@@ -170,7 +181,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed,waited,told,by_lanes", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -204,6 +215,26 @@ def test_optimizers_update_as_on_one_process(modes, name):
 
 def test_tensors_of_collectives_are_freed_by_those_who_made_them(modes):
     assert modes["freed"] == 0
+
+
+def test_collectives_of_several_tensors_do_not_wait_in_vain(modes):
+    assert modes["waited"] < 25
+
+
+def test_the_first_of_a_group_tells_the_others(modes):
+    assert modes["told"] == [1.0, 1.0, 3.0, 3.0]
+
+
+def test_a_tensor_counts_as_free_where_pytorch_does_not_tell_who_holds_it():
+    value = torch.ones(2)
+    assert collectives._holders(value) == 1
+    assert collectives._holders(object()) == 1
+
+
+def test_what_goes_between_stages_needs_neither_tags_nor_both_ways_of_a_group(modes):
+    found = modes["by_lanes"]
+    assert found["lanes"] == pytest.approx(found["gloo"], rel=1e-6)
+    assert found["ways"] > 0 and not found["both"]
 
 
 def test_what_processes_run_is_compiled():

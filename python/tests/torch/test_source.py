@@ -195,6 +195,16 @@ def test_gradients_of_convolutions_take_the_memory_that_is_foretold(layer, shape
     check_memory(mw.torch.capture(model, torch.randn(shape), lambda output: output.square().mean()).text)
 
 
+@pytest.mark.parametrize("layer", [
+    torch.nn.MaxPool2d(3, 2, 1), torch.nn.MaxPool2d(2), torch.nn.MaxPool2d(3, 1, 1, dilation=1), torch.nn.AvgPool2d(3, 2, 1),
+    torch.nn.AvgPool2d(2), torch.nn.MaxPool2d(3, 2, ceil_mode=True), torch.nn.LPPool2d(2.0, 2),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_windows_take_the_memory_that_is_foretold(layer, dtype):
+    model = torch.nn.Sequential(torch.nn.Linear(20, 20), layer).to(dtype)
+    check_memory(mw.torch.capture(model, torch.randn(4, 8, 20, 20, dtype=dtype), lambda output: output.square().mean()).text)
+
+
 # Places of rows and columns, of which every sample and every channel has the same, and places of all elements.
 @pytest.mark.parametrize("chosen", [":, :, rows, columns", "samples, channels, rows, columns"])
 def test_what_is_put_at_places_takes_the_memory_that_is_foretold(chosen):

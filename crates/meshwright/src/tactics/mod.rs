@@ -199,7 +199,7 @@ pub(crate) fn act(layout: &mut Layout<'_>, tactic: &Tactic, action: &Action) -> 
         }
         Action::Preset(preset) => {
             let pieces = pieces(&layout.mesh, tactic)?;
-            presets::apply(layout, *preset, &pieces).map_err(|message| (message, None))
+            presets::apply(layout, *preset, &pieces).map_err(|message| (message, presets::hint(*preset)))
         }
         Action::Replicate(pattern) => {
             let pieces = pieces(&layout.mesh, tactic)?;

@@ -31,6 +31,16 @@ pub(super) fn apply(layout: &mut Layout<'_>, preset: Preset, pieces: &[Piece]) -
     Ok(notes)
 }
 
+/// What else to do where a preset finds nothing.
+pub(super) fn hint(preset: Preset) -> Option<String> {
+    let is_megatron = matches!(preset, Preset::Megatron);
+    is_megatron.then(|| {
+        "matrices that are kept as one, such as those of queries, keys and values, or of gates and what they let through, \
+         are not cut; without this tactic, what is left is planned"
+            .to_owned()
+    })
+}
+
 /// Cuts the inputs along a dimension by all pieces of an axis, and what follows from it.
 pub(crate) fn cut_batch(layout: &mut Layout<'_>, axis: usize) -> Result<(), String> {
     let (structure, pieces) = (Structure::new(layout), layout.mesh.pieces(axis));

@@ -4,7 +4,7 @@
 use super::attention::of_attention;
 use super::convolution::of_convolution;
 use crate::profile::{Strides, contiguous, reshaped};
-use crate::program::{DotGeneral, Op, OpId, Program, Scatter, ValueId};
+use crate::program::{DotGeneral, Op, OpId, Program, Scatter, Type, ValueId, Window};
 
 /// Where the elements of values lie.
 pub(super) type StridesOf<'a> = &'a dyn Fn(ValueId) -> Strides;
@@ -42,13 +42,14 @@ pub(super) fn of_op(program: &Program, op: OpId, strides: StridesOf<'_>) -> usiz
         Op::Convolution(convolution) => of_convolution(program, op, convolution, strides),
         Op::DotGeneral(dot) => product(program, op, dot, strides),
         Op::Gather(_) => INDEX * operand(1).elements(),
-        // Windows are written out for the places of what they choose.
         Op::ReduceWindow(window) if operation.results.len() > 1 => {
-            let seen = window.sizes.iter().product::<usize>();
-            let made = program.ty(operation.results[0]);
-            operand(0).bytes() + operand(1).bytes() + seen * (results - made.bytes()).max(made.bytes())
+            let (made, places) = (program.ty(operation.results[0]), program.ty(operation.results[1]));
+            extreme_window(window, [operand(0), operand(1)], [made, places]).saturating_sub(results)
         }
-        Op::ReduceWindow(_) => operand(0).bytes(),
+        Op::ReduceWindow(window) => match padded(operand(0), window) {
+            0 => copied(program, operation.operands[0], strides),
+            bytes => bytes,
+        },
         Op::Reduce { .. } if operation.results.len() > 1 => INDEX * program.ty(operation.results[0]).elements(),
         Op::Rng { .. } => results,
         Op::Scatter(scatter) => self::scatter(program, op, scatter, strides),
@@ -60,6 +61,30 @@ pub(super) fn of_op(program: &Program, op: OpId, strides: StridesOf<'_>) -> usiz
         // All others work with what they read and make.
         _ => 0,
     }
+}
+
+/// What is there besides operands while windows choose. Windows of numbers are written out, and let go of before windows of
+/// places are.
+fn extreme_window(window: &Window, read: [&Type; 2], made: [&Type; 2]) -> usize {
+    let seen: usize = window.sizes.iter().product();
+    let chosen = INDEX * made[0].elements();
+    let numbers = seen * made[0].bytes() + padded(read[0], window).max(chosen + made[0].bytes());
+    let places = seen * made[1].bytes() + padded(read[1], window).max(made[1].bytes());
+    numbers.max(made[0].bytes() + chosen + places)
+}
+
+/// A tensor with more elements around it, where windows reach beyond it.
+fn padded(ty: &Type, window: &Window) -> usize {
+    let is_plain = window.padding.iter().all(|&(low, high)| (low, high) == (0, 0));
+    if is_plain && window.base_dilation.iter().all(|&gap| gap == 1) {
+        return 0;
+    }
+    let wide = |dim: usize| {
+        let (low, high) = window.padding[dim];
+        let spread = ty.shape[dim].saturating_sub(1) * window.base_dilation[dim] + 1;
+        (spread as i64 + low + high).max(0) as usize
+    };
+    (0..ty.rank()).map(wide).product::<usize>() * (ty.bytes() / ty.elements().max(1))
 }
 
 /// Collectives of one kind at once.

@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Made};
 use super::elementwise::scaled;
-use super::merged::{columns, rows};
+use super::merged::{columns, rows, single};
 use crate::program::{Attention, AttentionGrad, Convolution, DType, Dims, Direction, Op, Shape, Type, ValueId, Values};
 
 pub(super) fn mm(call: &mut Call<'_>) -> Made {
@@ -15,7 +15,9 @@ pub(super) fn mm(call: &mut Call<'_>) -> Made {
 }
 
 pub(super) fn bmm(call: &mut Call<'_>) -> Made {
+    let ty = call.result(0)?;
     let made = product(call, 0, 1, true)?;
+    let made = call.builder.reshape(made, &ty.shape);
     call.one(made)
 }
 
@@ -49,6 +51,10 @@ fn product(call: &mut Call<'_>, left: usize, right: usize, batched: bool) -> Res
     let ty = call.result(0)?;
     let (left, right) = (call.tensor(left)?, call.tensor(right)?);
     let (left, right) = (call.builder.convert(left, ty.dtype), call.builder.convert(right, ty.dtype));
+    // `einsum` makes stacks of a single matrix, whose rows may be several dimensions as those of any other.
+    let is_single = batched && [left, right].iter().all(|&value| call.shape(value).first() == Some(&1));
+    let (left, right) = if is_single { (single(call, left), single(call, right)) } else { (left, right) };
+    let batched = batched && !is_single;
     let batch: &[usize] = if batched { &[0] } else { &[] };
     let left_dim = call.rank(left).checked_sub(1).ok_or("a product needs a dimension")?;
     if let Some(inner) = columns(call, left)

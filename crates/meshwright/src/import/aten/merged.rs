@@ -57,3 +57,24 @@ pub(super) fn columns(call: &mut Call<'_>, matrix: ValueId) -> Option<Rows> {
     let source = operation.operands[0];
     if is_turned { rows(call, source) } else { None }
 }
+
+/// The matrix of a stack that has no other, made of what the stack was made of.
+pub(super) fn single(call: &mut Call<'_>, stack: ValueId) -> ValueId {
+    let program = &call.builder.program;
+    let shape = program.shape(stack)[1..].to_vec();
+    let Some(producer) = program.producer(stack) else { return call.builder.reshape(stack, &shape) };
+    let operation = &program.ops[producer];
+    match &operation.op {
+        Op::Reshape { .. } => {
+            let source = operation.operands[0];
+            call.builder.reshape(source, &shape)
+        }
+        Op::Transpose { permutation } if permutation[..] == [0, 2, 1] => {
+            let source = operation.operands[0];
+            let matrix = single(call, source);
+            call.builder.transpose(matrix, &[1, 0])
+        }
+        // What is no other form of something is a stack to begin with.
+        _ => call.builder.reshape(stack, &shape),
+    }
+}
