@@ -15,7 +15,7 @@ use serde_json::Value;
 const MODEL: &str =
     "gpt2 --set layers=4 --set hidden=1024 --set heads=16 --set seq=512 --set vocab=8192 --set batch=64";
 const CASES: [&str; 6] = [
-    "--cluster 2x2xv100-16g --memory 5GiB --microbatches 1",
+    "--cluster 2x2xv100-16g --memory 3500MiB --microbatches 1",
     "--cluster 4xv100-16g --memory 4GiB",
     "--cluster 1xa100-80g --memory 7GiB --microbatches 1",
     "--cluster 1xa100-80g --memory 2000MiB --microbatches 16",

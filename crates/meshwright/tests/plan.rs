@@ -275,6 +275,18 @@ fn plans_of_vit_and_t5_compute_what_they_do() {
     check("t5-large", "layers=2 hidden=32 heads=4 vocab=64 seq=16 batch=8", "4xh100", &[], None);
 }
 
+/// Layers of residual networks are hardly alike, and what each makes is read by the next: all else is made again.
+#[test]
+fn residual_networks_come_to_little_memory() {
+    let program = model("resnet-50", "batch=16 image=64 channels=16 classes=16");
+    let cluster = parse("2xh100").expect("a cluster");
+    let free = planned(&program, &cluster, u64::MAX >> 8, Some(1)).expect("a plan without a limit");
+    let limit = free.peak_bytes / 2;
+    let half = planned(&program, &cluster, limit, Some(1)).expect("a plan within half of the memory");
+    assert!(half.peak_bytes <= limit);
+    assert!(half.recipe.splits.is_empty() && half.recipe.held.is_empty() && !half.recipe.again.is_empty());
+}
+
 /// What tactics say is computed again, or runs in slices, is and does so in a plan; the rest is planned.
 #[test]
 fn what_tactics_compute_again_and_slice_does_so_in_plans() {
@@ -282,45 +294,38 @@ fn what_tactics_compute_again_and_slice_does_so_in_plans() {
     let (program, cluster) = (model("gpt2", settings), parse("4xa100-80g").expect("a cluster"));
     let arguments = generate_arguments(&program, 1);
     let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
-    let products = |ops: &mut dyn Iterator<Item = OpId>| {
-        let mut scopes: Vec<&str> = ops
-            .filter(|&op| matches!(program.ops[op].op, Op::DotGeneral(_) | Op::Attention(_)))
-            .map(|op| program.locations[program.ops[op].location].scope.rsplit_once('/').map_or("", |(scope, _)| scope))
-            .collect();
-        scopes.sort_unstable();
-        scopes.dedup();
-        scopes.join(" ")
+    let products = |ops: &mut dyn Iterator<Item = OpId>| -> Vec<&str> {
+        let is_product = |op: &OpId| matches!(program.ops[*op].op, Op::DotGeneral(_) | Op::Attention(_));
+        ops.filter(is_product).map(|op| program.locations[program.ops[op].location].scope.as_str()).collect()
     };
-    let cases = [
-        (
-            "tactic = [{ remat = ['layers.*'] }]",
-            "layers.0/attn layers.0/attn/qkv layers.0/mlp/up layers.1/attn layers.1/attn/qkv layers.1/mlp/up",
-            "",
-        ),
-        ("tactic = [{ remat = ['layers.1.mlp'] }, { auto = true, only = [] }]", "layers.1/mlp/up", ""),
-        ("tactic = [{ split = { 'params.head.weight' = 4 } }, { auto = true, only = ['state'] }]", "", "head"),
+    let layers = ["layers.0/attn/", "layers.0/attn/qkv/", "layers.0/mlp/up/", "layers.1/attn/qkv/", "layers.1/mlp/up/"];
+    let head_alone = "tactic = [{ split = { 'params.head.weight' = 4 } }, { auto = true, only = ['state'] }]";
+    let cases: [(&str, &[&str], &str, bool); 3] = [
+        ("tactic = [{ remat = ['layers.*'] }, { auto = true, only = [] }]", &layers, "layers.", false),
+        ("tactic = [{ remat = ['layers.1.mlp'] }, { auto = true, only = [] }]", &layers[4..], "layers.1/mlp/", false),
+        (head_alone, &[], "", true),
     ];
-    for microbatches in [1, 2] {
-        for (text, again, sliced) in cases {
-            let (tactics, all) = (parse_tactics(text).expect("tactics"), Auto::default());
-            let told = Some(Told::new(&tactics, &all).expect("a plan can be made"));
-            let (cluster, engine, limit_bytes) = (&cluster, &small_engine(), u64::MAX >> 8);
-            let microbatches = Some(microbatches);
-            let request = Request { program: &program, cluster, engine, limit_bytes, microbatches, told, mesh: None };
-            let found = plan(&request).unwrap_or_else(|refusal| panic!("{text}: {refusal:?}"));
-            let Recipe { again: made_again, splits, .. } = &found.recipe;
-            assert_eq!(products(&mut made_again.iter().flat_map(|group| group.ops.iter().copied())), again, "{text}");
-            assert_eq!(
-                products(&mut splits.iter().flat_map(|split| split.ops.iter().map(|&(op, _)| op))),
-                sliced,
-                "{text}"
-            );
-            let results =
-                evaluate_partitioned(found.runs.one().expect("one stage"), &arguments, Options { wide: true })
-                    .expect("the plan runs");
-            let difference = difference(&whole, &results);
-            assert!(difference.relative < 1e-9, "{text}: {difference:?}");
-        }
+    for (microbatches, (text, made, inside, is_sliced)) in
+        [1, 2].into_iter().flat_map(|count| cases.map(|case| (count, case)))
+    {
+        let (tactics, all) = (parse_tactics(text).expect("tactics"), Auto::default());
+        let told = Some(Told::new(&tactics, &all).expect("a plan can be made"));
+        let (cluster, engine, limit_bytes) = (&cluster, &small_engine(), u64::MAX >> 8);
+        let microbatches = Some(microbatches);
+        let request = Request { program: &program, cluster, engine, limit_bytes, microbatches, told, mesh: None };
+        let found = plan(&request).unwrap_or_else(|refusal| panic!("{text}: {refusal:?}"));
+        let Recipe { again, splits, .. } = &found.recipe;
+        let again = products(&mut again.iter().flat_map(|group| group.ops.iter().copied()));
+        let is_made = |scope: &&&str| again.iter().any(|other| other.starts_with(**scope));
+        assert_eq!(made.iter().find(|scope| !is_made(scope)), None, "{text}: {again:?}");
+        assert!(again.iter().all(|scope| scope.starts_with(inside)), "{text}: {again:?}");
+        let sliced = products(&mut splits.iter().flat_map(|split| split.ops.iter().map(|&(op, _)| op)));
+        assert_eq!(sliced.iter().any(|scope| scope.starts_with("head/")), is_sliced, "{text}: {sliced:?}");
+        assert!(splits.iter().all(|split| split.slices == 4), "{text}");
+        let local = found.runs.one().expect("one stage");
+        let results = evaluate_partitioned(local, &arguments, Options { wide: true }).expect("the plan runs");
+        let difference = difference(&whole, &results);
+        assert!(difference.relative < 1e-9, "{text}: {difference:?}");
     }
 }
 

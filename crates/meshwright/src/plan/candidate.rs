@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::exposure::{Exposure, Load, Rates};
 use super::label::{Effort, Labelled, Until};
 use super::parallel::in_parallel;
-use super::search::{LEAST_FASTER, Request, Searched};
+use super::search::{Request, Searched};
 use super::sketch::{Outcome, Sketch};
 
 /// What is known to be as close to the best is not labelled with more effort.
@@ -17,6 +17,8 @@ const MOST_ROUNDS_MISSED: usize = 4;
 /// Where memory is short or nothing fits yet, labels may promise, by what they differ in from the last, to be worse than the
 /// best by this factor.
 const MOST_WORSE_PROMISED: f64 = 1.015;
+/// Else they have to promise to be better by this share.
+const LEAST_FASTER_AGAIN: f64 = 1e-5;
 
 /// A frame that is labelled and simulated again and again.
 pub(super) struct Candidate<'g> {
@@ -139,7 +141,7 @@ impl<'g> Candidate<'g> {
         let is_new = std::mem::take(&mut self.is_simulated) && self.outcomes.len() < most_rounds;
         let Some(outcome) = self.outcomes.last().filter(|_| is_new) else { return self };
         let is_short = outcome.labelled.is_bound || self.outcomes.iter().all(|outcome| !request.fits(outcome));
-        let most_seconds = best * if is_short { MOST_WORSE_PROMISED } else { 1.0 - LEAST_FASTER };
+        let most_seconds = best * if is_short { MOST_WORSE_PROMISED } else { 1.0 - LEAST_FASTER_AGAIN };
         // Where what was told leads to nothing new, the worst case may. Where memory is short, that decides more, and
         // labels take longer.
         let worst = Some(Exposure::all(1.0)).filter(|_| !outcome.labelled.is_bound);

@@ -386,7 +386,7 @@ mod tests {
         let program = model.build().expect("a model");
         let cluster = crate::cluster::parse("8xa100-80g").expect("a cluster");
         let engine = crate::simulate::engine("xla").expect("an engine");
-        for (own_limit, microbatches) in [(60e9, 1), (7.7e9, 1), (3.5e9, 4)] {
+        for (own_limit, microbatches) in [(60e9, 1), (6.4e9, 1), (2.9e9, 4)] {
             let limit_bytes = (own_limit * (1.0 + engine.fragmentation)) as u64 + engine.reserved_bytes as u64;
             let request = Request {
                 program: &program,

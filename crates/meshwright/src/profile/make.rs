@@ -131,9 +131,14 @@ impl Maker<'_> {
     fn make(&mut self, op: OpId, operands: &[NodeId]) -> NodeId {
         let operation = &self.program.ops[op];
         let mut kind = kind(self.program, op);
-        // What accelerators run for a sum is compiled for it, with all that leads to it.
-        if self.processor == Processor::Accelerator && matches!(operation.op, Op::Reduce { .. }) {
-            kind = Kind::Loop(Cost::Expensive);
+        if self.processor == Processor::Accelerator {
+            kind = match (&operation.op, kind) {
+                // What accelerators run for a sum is compiled for it, with all that leads to it.
+                (Op::Reduce { .. }, _) => Kind::Loop(Cost::Expensive),
+                // Memory is what they wait for, not functions of single elements.
+                (Op::Unary(_) | Op::Binary(_) | Op::Convert { .. }, Kind::Loop(_)) => Kind::Loop(Cost::Cheap),
+                (_, kind) => kind,
+            };
         }
         let mut arranged: Operands = SmallVec::from_slice(operands);
         match &operation.op {
