@@ -296,7 +296,7 @@ fn what_tactics_compute_again_and_slice_does_so_in_plans() {
     let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
     let products = |ops: &mut dyn Iterator<Item = OpId>| -> Vec<&str> {
         let is_product = |op: &OpId| matches!(program.ops[*op].op, Op::DotGeneral(_) | Op::Attention(_));
-        ops.filter(is_product).map(|op| program.locations[program.ops[op].location].scope.as_str()).collect()
+        ops.filter(is_product).map(|op| &*program.locations[program.ops[op].location].scope).collect()
     };
     let layers = ["layers.0/attn/", "layers.0/attn/qkv/", "layers.0/mlp/up/", "layers.1/attn/qkv/", "layers.1/mlp/up/"];
     let head_alone = "tactic = [{ split = { 'params.head.weight' = 4 } }, { auto = true, only = ['state'] }]";
