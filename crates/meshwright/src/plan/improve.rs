@@ -52,6 +52,7 @@ fn improve_once<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Sea
         Way::Store => Ok((store(request, best), None)),
         Way::Between(exposure) => Ok((between(request, best, exposure), None)),
         Way::Elsewhere(sketch) => Ok((elsewhere(request, best, sketch), None)),
+        Way::Fill => fill(request, best).map(|candidate| (Some(candidate), None)),
         Way::Longer => {
             let longer = Longer::new(best, Effort::Much);
             Ok((longer.as_ref().and_then(Longer::candidate), longer))
@@ -86,6 +87,8 @@ enum Way<'s, 'g> {
     Between(Exposure),
     /// The same on another mesh.
     Elsewhere(&'s Arc<Sketch<'g>>),
+    /// What the device has room for does not lie on the host.
+    Fill,
 }
 
 /// What is worth being tried: the first two where memory is short, a longer search where labels may be far from their
@@ -112,6 +115,7 @@ fn ways<'s, 'g>(
     ways.extend((is_waited_for && !is_told && !sketch.frame.is_stored).then_some(Way::Store));
     ways.extend((labelled.gap() > MOST_GAP).then_some(Way::Longer));
     ways.extend(middle(searched, best).map(Way::Between));
+    ways.extend(sketch.frame.is_held.then_some(Way::Fill));
     // What labels are wrong about is mostly the same on other meshes.
     let is_new = |other: &&Arc<Sketch<'g>>| searched.found.iter().all(|(known, _)| known.frame != other.frame);
     ways.extend(space.elsewhere(&sketch.frame).filter(is_new).map(Way::Elsewhere));
@@ -143,6 +147,12 @@ fn between<'g>(request: &Request<'_>, (sketch, outcome): &Found<'g>, exposure: E
 fn elsewhere<'g>(request: &Request<'_>, (_, outcome): &Found<'g>, sketch: &Arc<Sketch<'g>>) -> Option<Candidate<'g>> {
     let until = Until { effort: Effort::Little, most_seconds: outcome.most_seconds(1.0 - LEAST_FASTER) };
     promising(sketch, outcome, outcome.limit_bytes(request), None, until).map(Candidate::once)
+}
+
+fn fill<'g>(request: &Request<'_>, (sketch, outcome): &Found<'g>) -> Result<Candidate<'g>, String> {
+    let room_bytes = (request.limit_bytes - outcome.peak_bytes) as f64 / (1.0 + request.engine.fragmentation);
+    let filled = sketch.fill(outcome, room_bytes as u64, request.runner())?;
+    Ok(Candidate::simulated(request, Arc::clone(sketch), outcome.labelled.limit_bytes, filled).once())
 }
 
 fn split_layers<'g>(

@@ -13,7 +13,7 @@ use super::label::Labelled;
 use super::least::{UNLIMITED, least};
 use super::rank::rank;
 use super::recipe::Recipe;
-use super::short::{hold, slice};
+use super::short::{held, sliced};
 use super::sketch::{Ground, Outcome, Sketch};
 use super::space::Space;
 use super::told::Told;
@@ -223,9 +223,10 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
     let ranked = rank(request, space);
     let mut searched = Searched { first_error: space.first_error(), ..Searched::default() };
     searched.bound(&ranked);
-    simulate_ranked(request, ranked, &mut searched);
+    let mut rest = simulate_ranked(request, ranked, &mut searched);
     if searched.best(request).is_none() {
-        hold(request, space, &mut searched);
+        let held = held(request, space, &mut searched);
+        refine(request, held, f64::INFINITY, &mut searched);
     }
     if otherwise == Otherwise::FindLeast && searched.best(request).is_none() {
         // The labelling may be wrong about what fits. What was found before does not, and is forgotten, so that the
@@ -239,10 +240,13 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
             searched = Searched { first_error, ..smallest };
         }
     }
-    slice(request, space, &mut searched);
+    // What helps where memory is short is tried beside the rest, so that neither waits for the other.
+    rest.extend(sliced(request, space, &mut searched));
     if searched.best(request).is_some_and(|(sketch, _)| !sketch.frame.is_held) {
-        hold(request, space, &mut searched);
+        rest.extend(held(request, space, &mut searched));
     }
+    let best = searched.best_seconds(request).unwrap_or(f64::INFINITY);
+    refine(request, rest, best, &mut searched);
     improve(request, space, &mut searched);
     settle(request, &mut searched);
     searched
@@ -256,7 +260,8 @@ pub(super) fn smallest<'g>(request: &Request<'_>, space: &Space<'g>) -> Searched
     // Nothing fits into nothing, so that no candidate is preferred for its speed.
     let request = Request { limit_bytes: 0, ..*request };
     refine(&request, least, f64::INFINITY, &mut searched);
-    slice(&request, space, &mut searched);
+    let sliced = sliced(&request, space, &mut searched);
+    refine(&request, sliced, f64::INFINITY, &mut searched);
     searched
 }
 
@@ -286,26 +291,28 @@ impl<'g> Searched<'g> {
     }
 }
 
-/// Simulates frames, those first that should be fastest: all that could be best, and as many more as it takes until
-/// something fits.
-fn simulate_ranked<'g>(request: &Request<'_>, ranked: Vec<Candidate<'g>>, searched: &mut Searched<'g>) {
-    let mut rest = ranked;
+/// Simulates frames, those first that should be fastest, until something fits. Gives what else could be the best.
+fn simulate_ranked<'g>(
+    request: &Request<'_>,
+    mut ranked: Vec<Candidate<'g>>,
+    searched: &mut Searched<'g>,
+) -> Vec<Candidate<'g>> {
     let mut count = 0;
-    while !rest.is_empty() {
-        let best = searched.best(request).map(|(_, outcome)| outcome);
-        if let Some(outcome) = best {
-            // Labels of others may promise as much too little as its own did, by the measure that frames are ranked by.
-            let promised = outcome.labelled.likely_seconds().max(outcome.timeline.step_seconds);
-            rest.retain(|ranked| count < MOST_SIMULATED && ranked.seconds() <= promised * MOST_WORSE);
-        }
-        let best = best.map_or(f64::INFINITY, |outcome| outcome.timeline.step_seconds);
-        let most_seconds = rest.first().map_or(0.0, |first| first.seconds() * MOST_WORSE);
-        let alike = rest.iter().take(AT_ONCE).take_while(|ranked| ranked.seconds() <= most_seconds).count();
-        let later = rest.split_off(alike.max(1).min(rest.len()));
-        let next = std::mem::replace(&mut rest, later);
+    while !ranked.is_empty() && searched.best(request).is_none() {
+        let most_seconds = ranked.first().map_or(0.0, |first| first.seconds() * MOST_WORSE);
+        let alike = ranked.iter().take(AT_ONCE).take_while(|ranked| ranked.seconds() <= most_seconds).count();
+        let later = ranked.split_off(alike.max(1).min(ranked.len()));
+        let next = std::mem::replace(&mut ranked, later);
         count += next.len();
-        refine(request, next, best, searched);
+        refine(request, next, f64::INFINITY, searched);
     }
+    if let Some((_, outcome)) = searched.best(request) {
+        // Labels of others may promise as much too little as its own did, by the measure that frames are ranked by.
+        let promised = outcome.labelled.likely_seconds().max(outcome.timeline.step_seconds);
+        ranked.retain(|ranked| ranked.seconds() <= promised * MOST_WORSE);
+        ranked.truncate(MOST_SIMULATED.saturating_sub(count));
+    }
+    ranked
 }
 
 /// The fastest of what fits, or else why there is none.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::candidate::{Candidate, refine};
+use super::candidate::Candidate;
 use super::label::{Effort, Labelled, Until};
 use super::parallel::in_parallel;
 use super::rank::MOST_WORSE_RANKED;
@@ -22,9 +22,9 @@ const LEAST_ON_HOST: f64 = 0.05;
 /// Where memory was short, what takes most at a time may run in slices: on the mesh of the best, or where nothing fits of
 /// the smallest, with as many microbatches or fewer. Slices save memory and nothing else, so that they are not tried
 /// where all the memory of the world would hardly help.
-pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+pub(super) fn sliced<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) -> Vec<Candidate<'g>> {
     if request.told.is_some_and(|told| !told.auto.may(Freedom::Split)) {
-        return;
+        return Vec::new();
     }
     let smallest = || searched.found.iter().min_by_key(|(_, outcome)| outcome.peak_bytes);
     let best = searched.best(request);
@@ -33,10 +33,10 @@ pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut
     let first_seconds = labelled.map_or(f64::INFINITY, first_seconds);
     let likely_seconds = labelled.map_or(f64::INFINITY, Labelled::likely_seconds);
     if !may_gain(space, first_seconds) {
-        return;
+        return Vec::new();
     }
     let start = best.or_else(smallest).filter(|(_, outcome)| outcome.labelled.is_bound);
-    let Some((sketch, outcome)) = start else { return };
+    let Some((sketch, outcome)) = start else { return Vec::new() };
     let limit_bytes = request.own_limit_bytes();
     let faster = if space.may_slice() { space.faster(&sketch.frame, first_seconds) } else { Vec::new() };
     let itself = (!sketch.frame.is_sliced).then_some(Slicing::Simulated(sketch, outcome));
@@ -66,7 +66,7 @@ pub(super) fn slice<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut
     fewer.retain(|candidate| candidate.seconds() <= likely_seconds.min(seconds * MOST_WORSE));
     fewer.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     fewer.truncate(AT_ONCE - 1);
-    refine(request, fewer.into_iter().chain(itself).collect(), seconds, searched);
+    fewer.into_iter().chain(itself).collect()
 }
 
 /// What may run in slices: what was simulated, or what is yet to be labelled.
@@ -86,10 +86,10 @@ fn may_gain(space: &Space<'_>, first_seconds: f64) -> bool {
 }
 
 /// Where memory was short, state may lie on the host, on any mesh: what is best with all state on the device says little of
-/// that. What then has room on the device stays there.
-pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) {
+/// that.
+pub(super) fn held<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut Searched<'g>) -> Vec<Candidate<'g>> {
     if !space.may_hold() {
-        return;
+        return Vec::new();
     }
     let best = searched.best(request);
     let (sketches, until, most_seconds) = match best {
@@ -97,7 +97,7 @@ pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
             let seconds = first_seconds(&outcome.labelled);
             let is_much = outcome.state_bytes() as f64 >= LEAST_ON_HOST * request.limit_bytes as f64;
             if !is_much || !outcome.labelled.is_bound || !may_gain(space, seconds) {
-                return;
+                return Vec::new();
             }
             let fewer = space.faster_anywhere(&sketch.frame, seconds).into_iter();
             let fewer = fewer.filter(|other| other.frame != sketch.frame);
@@ -112,7 +112,6 @@ pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
             (all, Until::spent(Effort::Little), f64::INFINITY)
         }
     };
-    let step_seconds = best.map_or(f64::INFINITY, |(_, outcome)| outcome.timeline.step_seconds);
     let limit_bytes = request.own_limit_bytes();
     let labelled = in_parallel(sketches, |sketch| {
         let sketch = Arc::new(sketch.held());
@@ -124,16 +123,7 @@ pub(super) fn hold<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
     candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
     candidates.truncate(if best.is_some() { AT_ONCE } else { MOST_SIMULATED });
     searched.bound(&candidates);
-    refine(request, candidates, step_seconds, searched);
-    let Some((sketch, outcome)) = searched.best(request).filter(|(sketch, _)| sketch.frame.is_held) else { return };
-    let room_bytes = (request.limit_bytes - outcome.peak_bytes) as f64 / (1.0 + request.engine.fragmentation);
-    match sketch.fill(outcome, room_bytes as u64, request.runner()) {
-        Ok(filled) => {
-            let sketch = Arc::clone(sketch);
-            searched.found.push((sketch, filled));
-        }
-        Err(reason) => _ = searched.first_error.get_or_insert(reason),
-    }
+    candidates
 }
 
 impl Candidate<'_> {
