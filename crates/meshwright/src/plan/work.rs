@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::choices::Cut;
 use super::parts::Parts;
 use crate::cluster::Device;
-use crate::program::{Argument, Id, Op, OpId, Program, ResultInfo, Type, ValueId};
+use crate::program::{Argument, Attention, AttentionGrad, Id, Op, OpId, Program, ResultInfo, Type, ValueId};
 use crate::simulate::{End, Engine, Kernel, Task, Touch, chain_seconds, kernel_seconds, kernels, traffic};
 
 /// Who computes.
@@ -104,8 +104,19 @@ fn alone_seconds(worker: Worker<'_>, parts: &Parts<'_>, op: OpId, cut: &Cut) -> 
     }
     let results = operation.results.iter().zip(&cut.made);
     let types: Vec<Type> = results.map(|(&result, &place)| parts.local(result, place)).collect();
+    let has_all_queries = || new.shape(operands[0])[2] == old.shape(operation.operands[0])[2];
+    let local = match &operation.op {
+        // Which keys some of the queries see is written out, so that nothing of a causal mask is left out.
+        Op::Attention(attention) if attention.causal && !has_all_queries() => {
+            Op::Attention(Box::new(Attention { causal: false, ..(**attention).clone() }))
+        }
+        Op::AttentionGrad(grad) if grad.causal && !has_all_queries() => {
+            Op::AttentionGrad(Box::new(AttentionGrad { causal: false, ..(**grad).clone() }))
+        }
+        other => other.clone(),
+    };
     let body = new.body;
-    let id = new.add_op_with_types(body, operation.op.clone(), &operands, &[], types, Program::UNKNOWN_LOCATION);
+    let id = new.add_op_with_types(body, local, &operands, &[], types, Program::UNKNOWN_LOCATION);
     for value in new.ops[id].results.clone() {
         new.add_result(value, ResultInfo::default());
     }
