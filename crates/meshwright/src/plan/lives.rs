@@ -361,7 +361,8 @@ impl Finder<'_> {
                 let (made, end, again) = (times.start(id), times.end(until), self.layer_late[bundle]);
                 let what = What::Beside { op, value, share };
                 let early_end = made + 1;
-                let (is_read, is_passing, is_shared) = (true, false, false);
+                // Where the backward pass reads nothing of its layer, it is not made again for anybody.
+                let (is_read, is_passing, is_shared) = (true, false, again == usize::MAX);
                 life.late.push(LateStay { what, made, early_end, again, end, is_read, is_passing, is_shared });
             }
             let is_passing = buffers.is_passing(value);
@@ -398,7 +399,8 @@ impl Finder<'_> {
                 continue;
             };
             let again = self.layer_late[bundle];
-            let (is_read, is_shared) = (late.is_some(), self.ground.is_shared(self.classes, value));
+            let is_shared = again == usize::MAX || self.ground.is_shared(self.classes, value);
+            let is_read = late.is_some();
             life.late.push(LateStay { what, made, early_end, again, end, is_read, is_passing, is_shared });
         }
         life

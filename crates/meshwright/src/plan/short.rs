@@ -40,26 +40,28 @@ pub(super) fn sliced<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mu
     let limit_bytes = request.own_limit_bytes();
     let faster = if space.may_slice() { space.faster(&sketch.frame, first_seconds) } else { Vec::new() };
     let itself = (!sketch.frame.is_sliced).then_some(Slicing::Simulated(sketch, outcome));
-    let jobs = itself.into_iter().chain(faster.iter().map(Slicing::Sketched)).collect();
+    let jobs = itself.into_iter().chain(faster.into_iter().map(Slicing::Sketched)).collect();
     let sliced = in_parallel(jobs, |job| match job {
         Slicing::Simulated(sketch, outcome) => {
             let sketch = space.sliced(sketch);
             let room_bytes = request.limit_bytes.saturating_sub(outcome.peak_bytes);
             let limit_bytes = outcome.labelled.peak_bytes + room_bytes;
             let sliced = sketch.slice(outcome, request.runner())?;
-            Ok(sliced.map(|sliced| Candidate::simulated(request, sketch, limit_bytes, sliced)))
+            let sliced = sliced.map(|sliced| Candidate::simulated(request, sketch, limit_bytes, sliced));
+            Ok(sliced.into_iter().collect())
         }
-        Slicing::Sketched(sketch) => {
-            let sketch = space.sliced(sketch);
-            let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, Until::spent(Effort::Little));
-            Ok(labelled.map(|labelled| Candidate::labelled(sketch, limit_bytes, labelled)))
+        Slicing::Sketched(line) => {
+            let sliced = line.iter().map(|sketch| space.sliced(sketch));
+            Ok(label_line(sliced, limit_bytes, Until::spent(Effort::Little)))
         }
     });
     let (mut itself, mut fewer): (Vec<Candidate<'g>>, Vec<Candidate<'g>>) = Default::default();
-    for candidate in sliced {
-        match candidate {
-            Ok(Some(candidate)) if candidate.next.is_none() => itself.push(candidate),
-            Ok(candidate) => fewer.extend(candidate),
+    for candidates in sliced {
+        match candidates {
+            Ok(candidates) => candidates.into_iter().for_each(|candidate| match candidate.next {
+                None => itself.push(candidate),
+                Some(_) => fewer.push(candidate),
+            }),
             Err(reason) => _ = searched.first_error.get_or_insert(reason),
         }
     }
@@ -69,10 +71,32 @@ pub(super) fn sliced<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mu
     fewer.into_iter().chain(itself).collect()
 }
 
-/// What may run in slices: what was simulated, or what is yet to be labelled.
+/// What may run in slices: what was simulated, or what is yet to be labelled, by lines.
 enum Slicing<'s, 'g> {
     Simulated(&'s Arc<Sketch<'g>>, &'s Outcome),
-    Sketched(&'s Arc<Sketch<'g>>),
+    Sketched(Vec<Arc<Sketch<'g>>>),
+}
+
+/// Labels sketches that differ in microbatches alone, those with most first: fewer have less memory left, so that it ends
+/// where they come to nothing or to nothing better.
+fn label_line<'g>(line: impl Iterator<Item = Arc<Sketch<'g>>>, limit_bytes: u64, until: Until) -> Vec<Candidate<'g>> {
+    let mut found: Vec<Candidate<'g>> = Vec::new();
+    for sketch in line {
+        match sketch.label(limit_bytes, FIRST_EXPOSURE, None, until) {
+            Some(labelled) => {
+                let candidate = Candidate::labelled(sketch, limit_bytes, labelled);
+                let is_better = found.last().is_none_or(|more| candidate.seconds() < more.seconds());
+                found.push(candidate);
+                if !is_better {
+                    break;
+                }
+            }
+            // More may take too long.
+            None if found.is_empty() => {}
+            None => break,
+        }
+    }
+    found
 }
 
 /// What labels cost before anything is known of what is hidden, as labels without a limit do.
@@ -92,31 +116,31 @@ pub(super) fn held<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
         return Vec::new();
     }
     let best = searched.best(request);
-    let (sketches, until, most_seconds) = match best {
+    let (lines, until, most_seconds) = match best {
         Some((sketch, outcome)) => {
             let seconds = first_seconds(&outcome.labelled);
             let is_much = outcome.state_bytes() as f64 >= LEAST_ON_HOST * request.limit_bytes as f64;
             if !is_much || !outcome.labelled.is_bound || !may_gain(space, seconds) {
                 return Vec::new();
             }
-            let fewer = space.faster_anywhere(&sketch.frame, seconds).into_iter();
-            let fewer = fewer.filter(|other| other.frame != sketch.frame);
+            let mut lines = space.faster_anywhere(&sketch.frame, seconds);
+            lines.iter_mut().for_each(|line| line.retain(|other| other.frame != sketch.frame));
+            lines.insert(0, vec![Arc::clone(sketch)]);
             // Labels may promise as much too little as those of the best did.
             let promised = outcome.labelled.likely_seconds().max(outcome.timeline.step_seconds);
             let most_seconds = promised * (1.0 - LEAST_GAIN_ON_HOST);
             let until = Until { effort: Effort::Little, most_seconds: seconds * MOST_WORSE_RANKED };
-            ([Arc::clone(sketch)].into_iter().chain(fewer).collect(), until, most_seconds)
+            (lines, until, most_seconds)
         }
         None => {
-            let all = space.all().map(|sketched| Arc::clone(&sketched.sketch)).collect();
+            let all = space.all().map(|sketched| vec![Arc::clone(&sketched.sketch)]).collect();
             (all, Until::spent(Effort::Little), f64::INFINITY)
         }
     };
     let limit_bytes = request.own_limit_bytes();
-    let labelled = in_parallel(sketches, |sketch| {
-        let sketch = Arc::new(sketch.held());
-        let labelled = sketch.label(limit_bytes, FIRST_EXPOSURE, None, until)?;
-        Some(Candidate::labelled(sketch, limit_bytes, labelled))
+    let labelled = in_parallel(lines, |line| {
+        let held = line.iter().map(|sketch| Arc::new(sketch.held()));
+        label_line(held, limit_bytes, until)
     });
     let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();
     candidates.retain(|candidate| candidate.seconds() < most_seconds && candidate.has_room_on_host(request));

@@ -232,7 +232,7 @@ impl<'g> Sketch<'g> {
             }
         };
         let axes = Axes::new(&frame.mesh);
-        let time = ground.rewriting.slices.clone().into_iter().fold(time, |time, slices| time.sliced(slices));
+        let time = ground.rewriting.slices.iter().fold(time, |time, slices| time.sliced(slices));
         let graph = ground.graph(&classes, &time, &frame);
         let lives = Lives::new(ground, &time, &classes, &graph, frame.is_held);
         let prices = ground.prices(&frame.mesh);
@@ -256,7 +256,7 @@ impl<'g> Sketch<'g> {
     }
 
     /// The same where what takes most at a time runs in slices, some of them of values.
-    pub(super) fn sliced(&self, slices: Option<Arc<Vec<u8>>>) -> Sketch<'g> {
+    pub(super) fn sliced(&self, slices: Option<&Arc<Vec<u8>>>) -> Sketch<'g> {
         let Sketch { ground, frame, axes, time, classes, graph, choices, lives, prices } = self;
         let frame = Frame { is_sliced: true, ..frame.clone() };
         let time = slices.map_or_else(|| time.clone(), |slices| time.sliced(slices));

@@ -41,8 +41,6 @@ pub(super) struct Sketched<'g> {
 
 /// What is hidden behind computing before any simulation has told.
 pub(super) const FIRST_EXPOSURE: Exposure = Exposure::all(0.3);
-/// So many frames are labelled that would be faster with more memory.
-const MOST_FASTER: usize = 4;
 /// Where by this factor more must be exposed than was thought, it is labelled again.
 const MUCH_MORE: f64 = 1.5;
 
@@ -140,26 +138,25 @@ impl<'g> Space<'g> {
     }
 
     /// The sketches of the same mesh with at most as many microbatches that would be faster, were there memory enough:
-    /// the fastest.
-    pub(super) fn faster(&self, frame: &Frame, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
+    /// a list for each way to gather and reduce, those with most microbatches first.
+    pub(super) fn faster(&self, frame: &Frame, seconds: f64) -> Vec<Vec<Arc<Sketch<'g>>>> {
         let mesh = self.meshes.iter().position(|mesh| *mesh == frame.mesh);
         mesh.map(|mesh| self.faster_on(mesh, frame.microbatches, seconds)).unwrap_or_default()
     }
 
     /// The same on all meshes, as far as they were labelled.
-    pub(super) fn faster_anywhere(&self, frame: &Frame, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
+    pub(super) fn faster_anywhere(&self, frame: &Frame, seconds: f64) -> Vec<Vec<Arc<Sketch<'g>>>> {
         let meshes = 0..self.meshes.len();
         meshes.flat_map(|mesh| self.faster_on(mesh, frame.microbatches, seconds)).collect()
     }
 
-    fn faster_on(&self, mesh: usize, most_microbatches: usize, seconds: f64) -> Vec<Arc<Sketch<'g>>> {
-        let cells = (0..self.counts.len()).filter(|&time| self.counts[time] <= most_microbatches);
+    fn faster_on(&self, mesh: usize, most_microbatches: usize, seconds: f64) -> Vec<Vec<Arc<Sketch<'g>>>> {
+        let cells = (0..self.counts.len()).rev().filter(|&time| self.counts[time] <= most_microbatches);
         let labelled = cells.filter_map(|time| self.cells[mesh * self.counts.len() + time].get()?.as_deref().ok());
-        let mut faster: Vec<(f64, &Arc<Sketch<'g>>)> =
-            labelled.flatten().map(|sketched| (sketched.free_seconds(), &sketched.sketch)).collect();
-        faster.retain(|(free, _)| 0.0 < *free && *free < seconds);
-        faster.sort_by(|left, right| left.0.total_cmp(&right.0));
-        faster.into_iter().take(MOST_FASTER).map(|(_, sketch)| Arc::clone(sketch)).collect()
+        let is_faster = |sketched: &&Sketched<'g>| (f64::MIN_POSITIVE..seconds).contains(&sketched.free_seconds());
+        let faster = labelled.flatten().filter(is_faster).map(|sketched| &sketched.sketch);
+        let (eager, lazy) = faster.cloned().partition(|sketch| sketch.frame.is_eager);
+        vec![lazy, eager]
     }
 
     /// The sketches of other meshes with as many microbatches, gathered and reduced alike.
@@ -177,9 +174,9 @@ impl<'g> Space<'g> {
         known.fold(f64::INFINITY, f64::min)
     }
 
-    fn slices(&self) -> Option<Arc<Vec<u8>>> {
+    fn slices(&self) -> Option<&Arc<Vec<u8>>> {
         let Ground { base, buffers, .. } = self.ground;
-        self.slices.get_or_init(|| thin_values(base, buffers).map(Arc::new)).clone()
+        self.slices.get_or_init(|| thin_values(base, buffers).map(Arc::new)).as_ref()
     }
 
     /// Why some of what was looked at could not be sketched.

@@ -52,9 +52,9 @@ impl Time {
     }
 
     /// The same where some values are there one slice at a time.
-    pub(super) fn sliced(&self, slices: Arc<Vec<u8>>) -> Time {
-        let finer = |known: &Arc<Vec<u8>>| known.iter().zip(&*slices).map(|(one, other)| *one.max(other)).collect();
-        let slices = self.slices.as_ref().map(finer).map_or_else(|| Arc::clone(&slices), Arc::new);
+    pub(super) fn sliced(&self, slices: &Arc<Vec<u8>>) -> Time {
+        let finer = |known: &Arc<Vec<u8>>| known.iter().zip(&**slices).map(|(one, other)| *one.max(other)).collect();
+        let slices = self.slices.as_ref().map(finer).map_or_else(|| Arc::clone(slices), Arc::new);
         Time { slices: Some(slices), ..self.clone() }
     }
 
