@@ -65,7 +65,10 @@ class ParallelOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         model, control = self.model, self.model._step.control
-        gradients = control.together(self._gradients)
+        # What lies on a GPU is not waited for.
+        told = (group["lr"] for group in self.param_groups)
+        rates = [0.0 if torch.is_tensor(rate) and rate.device.type != "cpu" else float(rate) for rate in told]
+        gradients = control.together(self._gradients, rates)
         if gradients is None:
             return loss
         given = model.parts()
