@@ -12,6 +12,8 @@ from typing import Any, Union
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.distributed.tensor import DTensor
+from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from meshwright import _core
@@ -29,6 +31,13 @@ def check_model(model: Any) -> None:
         raise _core.Error(
             f"the model is `{type(model).__name__}`, not a `torch.nn.Module`\n\nhint: put the function into the `forward` of one"
         )
+    for path, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if isinstance(tensor, UninitializedTensorMixin):
+            raise _core.Error(f"`{path}` has no shape yet\n\nhint: call the model once, which gives lazy modules their shapes")
+        if isinstance(tensor, DTensor):
+            raise _core.Error(
+                f"`{path}` is a DTensor already\n\nhint: give the model for one device, before `fully_shard` or `parallelize_module`"
+            )
 
 
 def check_optimizer(optimizer: Any) -> None:

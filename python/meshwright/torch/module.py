@@ -41,7 +41,7 @@ class Leaf:
 
 
 # What copies of a model have in common: what runs, and how often it did.
-_SHARED = {"_step", "_leaves", "_captured", "_kept", "_anchor", "plan", "_seed", "_steps", "_was_training", "_specs", "_names", "_is_seen"}
+_SHARED = {"_step", "_leaves", "_captured", "_kept", "_anchor", "plan", "_seed", "_steps", "_was_training", "_specs", "_names", "_is_seen", "_cast"}
 
 
 class Held(torch.nn.Module):
@@ -67,7 +67,7 @@ class ParallelModel(torch.nn.Module):
         anchor = torch.zeros((), requires_grad=True)
         self.__dict__.update(_step=step, _leaves=leaves, _captured=captured, _kept=None, _anchor=anchor, plan=plan)
         # What is drawn follows from the seed of the first process and from how many steps there were.
-        self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training, _specs={}, _is_seen=False)
+        self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training, _specs={}, _is_seen=False, _cast=autocast_of(step.device))
         # All that the model it was made of has, in whichever process.
         self.__dict__.update(_names=frozenset())
         self.train(training)
@@ -105,6 +105,13 @@ class ParallelModel(torch.nn.Module):
             raise _core.Error(
                 f"the model was planned for {modes[self._was_training]}, and is set to {modes[self.training]} now\n\n"
                 f"hint: call `parallelize` with a model in the mode of {modes[self.training]}, and load its state"
+            )
+        cast = autocast_of(self._step.device)
+        if cast != self._cast:
+            told, other = (f"on in `{dtype}`" if dtype else "off" for dtype in (cast, self._cast))
+            raise _core.Error(
+                f"`torch.autocast` is {told} now, and was {other} when the step was planned\n\n"
+                "hint: call `parallelize` within `torch.autocast` if the model is to be called there, and else neither"
             )
         paths, leaves, _ = _flattened(batch)
         found = {path: Leaf.of(path, leaf) for path, leaf in zip(paths, leaves)}
@@ -154,7 +161,7 @@ class ParallelModel(torch.nn.Module):
 
     def _forward(self, leaves: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
         # Collectives cannot give tensors of inference mode.
-        with torch.inference_mode(False), torch.no_grad(), self._step.control.running():
+        with torch.inference_mode(False), torch.no_grad(), self._step.control.running(), as_planned(self._step.device):
             held = self.parts()
             self._step.begin(f"{self._seed}/{next(self._steps)}")
             results, left = self._step.forward(held | self._inputs(leaves))
@@ -166,7 +173,7 @@ class ParallelModel(torch.nn.Module):
     def _backward(self, left: Any, factor: torch.Tensor) -> None:
         """Gives parameters their gradients, or adds to those that they have."""
         step = self._step
-        with torch.no_grad(), step.control.running():
+        with torch.no_grad(), step.control.running(), as_planned(step.device):
             gradients, self.__dict__["_kept"] = step.backward(left)
             parameters = dict(self.named_parameters())
             is_scaled = factor.device.type != "cpu" or float(factor) != 1.0
@@ -184,6 +191,18 @@ class ParallelModel(torch.nn.Module):
         if name not in self._specs:
             self._specs[name] = to_dtensor(part, self._step.mesh, self._step.results[name].cut, shape)._spec
         return DTensor(part, self._specs[name], requires_grad=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> ParallelModel:
+        """What `to`, `half` and their like do: nothing, as long as they ask for what is there."""
+        for name, tensor in self.parts().items():
+            probe = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+            made = fn(probe)
+            if (made.dtype, made.device) != (probe.dtype, probe.device):
+                raise _core.Error(
+                    f"`{name.partition('.')[2]}` is `{probe.dtype}` on `{probe.device}` in the plan, and would be `{made.dtype}` on `{made.device}`\n\n"
+                    "hint: turn the model into what it is to be before `parallelize`"
+                )
+        return self
 
     @torch.no_grad()
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
@@ -224,6 +243,16 @@ class ParallelModel(torch.nn.Module):
             if name in state_dict:
                 take_over(tensor, state_dict[name], self._step)
         return torch.nn.modules.module._IncompatibleKeys(missing, unexpected)
+
+
+def autocast_of(device: torch.device) -> torch.dtype | None:
+    """The type that PyTorch is told to compute in here, if any."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+
+
+def as_planned(device: torch.device) -> Any:
+    """Sources have all casts in them."""
+    return torch.autocast(device.type, enabled=False)
 
 
 def take_over(tensor: Any, given: Any, step: WholeStep) -> None:

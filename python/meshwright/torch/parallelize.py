@@ -15,7 +15,7 @@ from meshwright.tactics import Tactic
 from meshwright.torch.backends import backends, is_gloo
 from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
-from meshwright.torch.inputs import BatchDim, Dims, Path_, check_no_scheduler, read_cluster, read_text
+from meshwright.torch.inputs import BatchDim, Dims, Path_, check_model, check_no_scheduler, read_cluster, read_text
 from meshwright.torch.module import Leaf, ParallelModel, hold
 from meshwright.torch.optimizer import ParallelOptimizer
 from meshwright.torch.place import Cut, device_mesh
@@ -70,6 +70,7 @@ def parallelize(
         found out if not given.
     """
     control = Control()
+    control.together(lambda: check_model(model))
     device = _device(model)
     if device.type == "cuda":
         # What asks for a GPU without a number, as barriers do, is to have this one.

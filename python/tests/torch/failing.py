@@ -79,6 +79,25 @@ def other_batches() -> None:
     model(torch.full((8, 8), float(dist.get_rank())))
 
 
+def frozen_later() -> None:
+    model, optimizer = prepared()
+    model(torch.zeros(8, 8)).backward()
+    model.get_parameter("0.bias").requires_grad_(False)
+    optimizer.step()
+
+
+def cast_later() -> None:
+    model, _ = prepared()
+    model.float().to("cpu")
+    model.bfloat16()
+
+
+def autocast_later() -> None:
+    model, _ = prepared()
+    with torch.autocast("cpu", torch.bfloat16):
+        model(torch.zeros(8, 8))
+
+
 def inner_module() -> None:
     model, _ = prepared()
     model.get_submodule("0")(torch.randn(8, 8))
@@ -113,7 +132,7 @@ def other_first_step() -> None:
 
 CASES = {each.__name__: each for each in (
     other_cluster, other_shape, other_type, other_model, too_large, other_numbers, backward_twice,
-    one_of_other_numbers, early_scheduler, other_first_step, other_rates, other_batches, inner_module, plan_that_does_not_run,
+    one_of_other_numbers, early_scheduler, other_first_step, other_rates, other_batches, frozen_later, cast_later, autocast_later, inner_module, plan_that_does_not_run,
 )}  # fmt: skip
 
 

@@ -41,6 +41,7 @@ BATCH = torch.zeros(4, 8)
         (network(), BATCH, lambda output: None, "not a single number"),
         (network(), BATCH, lambda output: output.nothing(), "`loss_fn` fails with `AttributeError"),
         (network(), BATCH, lambda output, batch, more: output, "`loss_fn` fails with `TypeError"),
+        (torch.nn.LazyLinear(4), BATCH, mean, "`weight` has no shape yet"),
         (frozen(), BATCH, mean, "no parameter has a part in the loss"),
         (torch.nn.ReLU(), BATCH, mean, "no parameter has a part in the loss"),
         (mean, BATCH, None, "not a `torch.nn.Module`"),

@@ -60,7 +60,7 @@ def told(case, folder):
 
 @pytest.fixture(scope="module")
 def refused():
-    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice", "early_scheduler", "other_first_step", "other_rates", "other_batches", "inner_module", "plan_that_does_not_run"]
+    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice", "early_scheduler", "other_first_step", "other_rates", "other_batches", "frozen_later", "cast_later", "autocast_later", "inner_module", "plan_that_does_not_run"]
     with tempfile.TemporaryDirectory() as name:
         started = processes.start(WORLD, "failing.py", ",".join(cases), name, folder=Path(name))
         try:
@@ -85,6 +85,9 @@ def refused():
     ("other_first_step", "the first step of `SGD` is not like the others"),
     ("other_rates", "processes have different learning rates of group 0: 0.1 in process 0, 0.5 in process 1"),
     ("other_batches", "give every process the whole batch"),
+    ("frozen_later", "`0.bias` was trained when the step was planned, and needs no gradient now"),
+    ("cast_later", "`0.weight` is `torch.float32` on `cpu` in the plan, and would be `torch.bfloat16` on `cpu`"),
+    ("autocast_later", "`torch.autocast` is on in `torch.bfloat16` now, and was off when the step was planned"),
     ("inner_module", "modules inside of a planned model hold parameters alone"),
     ("plan_that_does_not_run", "makes plans for `parallelize` where it is told `runs=True`"),
 ])  # fmt: skip
