@@ -48,6 +48,8 @@ result "params.weight" %14 "params.weight"
 //> 
 //> # Numbers of the results that it gives.
 //> BACKWARD = [1]
+//> # Numbers of the arguments that it needs.
+//> BACKWARD_NEEDS = [2]
 //> 
 //> def backward(arguments, saved):
 //>     v2 = arguments[2]  # batch

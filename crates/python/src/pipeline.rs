@@ -25,6 +25,9 @@ use crate::error::refuse;
 use crate::plan::{UNWRITTEN, WIDTH, limited, matrix_flops, write};
 use crate::program::{Asked, Refused, read_tactics};
 
+/// What to do where a stage reads a buffer whose next value another makes.
+const NEVER_UPDATED: &str = "run the step without stages, or have the layer that reads it make its next value";
+
 /// The axis of the microbatches, where the user names none.
 const MICROBATCHES: &str = "micro";
 /// What is tried where the user says no number of microbatches.
@@ -270,11 +273,10 @@ impl Pipeline {
         if piece >= self.pipeline.pieces.len() {
             return Err(pyo3::exceptions::PyIndexError::new_err(format!("there is no piece {piece}")));
         }
-        let source = py.detach(|| {
-            self.pipeline.check_updates(&self.next, &arguments)?;
-            self.pipeline.piece_torch(piece, &arguments, &results)
-        });
-        source.map_err(|message| refuse(&Problem::new(Code::Unplannable, message).hint(UNWRITTEN)))
+        let unplannable = |message, hint| refuse(&Problem::new(Code::Unplannable, message).hint(hint));
+        self.pipeline.check_updates(&self.next, &arguments).map_err(|message| unplannable(message, NEVER_UPDATED))?;
+        let source = py.detach(|| self.pipeline.piece_torch(piece, &arguments, &results));
+        source.map_err(|message| unplannable(message, UNWRITTEN))
     }
 
     /// What every stage does, in order.

@@ -29,6 +29,7 @@ from meshwright.torch.inputs import (
     check_leaf,
     check_model,
     check_optimizer,
+    opened,
     user_code,
 )
 from meshwright.torch.record import Recorder
@@ -118,10 +119,17 @@ def _recorded(
             Step(model, batch, loss_fn, optimizer, recorder, fake, own_kernels, runs, compiling, dims).record(backward)
         return recorder
 
+    failures = (_core.Error, DataDependentOutputException, DynamicOutputShapeException)
     if own_kernels:
-        with contextlib.suppress(DataDependentOutputException, DynamicOutputShapeException):
+        with contextlib.suppress(*failures[1:]):
             return record(compiling=False)
-    return record(compiling=True)
+    try:
+        return record(compiling=True)
+    except failures:
+        # What nobody compiles may fail there alone.
+        with contextlib.suppress(*failures):
+            return record(compiling=False)
+        raise
 
 
 class Step:
@@ -350,7 +358,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def _flattened(tree: Any, root: str = "batch") -> tuple[list[str], list[Any], Any]:
-    keyed, spec = pytree.tree_flatten_with_path(tree)
+    keyed, spec = pytree.tree_flatten_with_path(opened(tree))
     paths = [root + "".join(f".{_key(key)}" for key in path) for path, _ in keyed]
     return paths, [leaf for _, leaf in keyed], spec
 

@@ -14,6 +14,12 @@ from torch.distributed.device_mesh import DeviceMesh
 from meshwright.torch.backends import is_gloo
 
 _OPS = torch.ops._c10d_functional
+# What does for one tensor what another does for several.
+_ONE_OF = {
+    _OPS.all_gather_into_tensor_coalesced: _OPS.all_gather_into_tensor,
+    _OPS.all_reduce_coalesced: _OPS.all_reduce,
+    _OPS.reduce_scatter_tensor_coalesced: _OPS.reduce_scatter_tensor,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,12 +190,17 @@ _OF_BOOLS = {"any": "max", "all": "min", "sum": "max", "max": "max", "min": "min
 
 # How long is slept at first until a thread of Gloo has let go, and at most: each time twice as long, since to look takes time of
 # the processor, which that thread may be waiting for.
-_FIRST_SECONDS, _MOST_SECONDS = 2e-5, 5e-3
+_FIRST_SECONDS, _MOST_SECONDS = 2e-5, 2e-2
 
 
 def _called(op: Any, given: Any, group: Group, *words: Any) -> Any:
     """What a collective makes of a tensor or of several. These are held here until nobody else does: so they are freed by this
     process itself, when the plan says so."""
+    if torch.is_tensor(given) and given.is_complex():
+        # Not all collectives of Gloo and NCCL know complex numbers; their parts lie next to each other.
+        return torch.view_as_complex(_called(op, torch.view_as_real(given.resolve_conj()), group, *words))
+    if not torch.is_tensor(given) and any(value.is_complex() for value in given):
+        return [_called(_ONE_OF[op], value, group, *words) for value in given]
     made = op(given, *words, group.name)
     # What several are made by holds all of them until each has been waited for.
     values = [_OPS.wait_tensor(value) for value in ([made] if torch.is_tensor(made) else made)]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.distributed.tensor import DTensor
+from torch.nn.parameter import UninitializedTensorMixin
+from torch.utils import _pytree as pytree
 
 from meshwright import _core
 
@@ -27,6 +31,13 @@ def check_model(model: Any) -> None:
         raise _core.Error(
             f"the model is `{type(model).__name__}`, not a `torch.nn.Module`\n\nhint: put the function into the `forward` of one"
         )
+    for path, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if isinstance(tensor, UninitializedTensorMixin):
+            raise _core.Error(f"`{path}` has no shape yet\n\nhint: call the model once, which gives lazy modules their shapes")
+        if isinstance(tensor, DTensor):
+            raise _core.Error(
+                f"`{path}` is a DTensor already\n\nhint: give the model for one device, before `fully_shard` or `parallelize_module`"
+            )
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -62,7 +73,46 @@ def check_no_scheduler(optimizer: torch.optim.Optimizer) -> None:
         )
 
 
+class _Opened:
+    """A mapping of a kind that PyTorch does not look into, such as what tokenizers give. It is a tree here, and made of its
+    leaves it is what it was."""
+
+    def __init__(self, mapping: Mapping[Any, Any]) -> None:
+        self.mapping = mapping
+
+    def children(self) -> tuple[list[Any], Mapping[Any, Any]]:
+        return [opened(value) for value in self.mapping.values()], self.mapping
+
+    def named(self) -> tuple[list[tuple[Any, Any]], Mapping[Any, Any]]:
+        values, mapping = self.children()
+        return [(pytree.MappingKey(key), value) for key, value in zip(mapping, values)], mapping
+
+    @staticmethod
+    def made(values: Iterable[Any], mapping: Mapping[Any, Any]) -> Any:
+        given = dict(zip(mapping, values))
+        if not isinstance(mapping, MutableMapping):
+            return given
+        made = copy.copy(mapping)
+        made.update(given)
+        return made
+
+
+pytree.register_pytree_node(_Opened, _Opened.children, _Opened.made, flatten_with_keys_fn=_Opened.named)
+
+
+def opened(tree: Any) -> Any:
+    """A batch whose mappings are trees, whatever their types."""
+    return pytree.tree_map(lambda leaf: _Opened(leaf) if isinstance(leaf, Mapping) else leaf, tree)
+
+
 def check_leaf(path: str, leaf: Any) -> None:
+    held = [name for name, value in getattr(leaf, "__dict__", {}).items() if torch.is_tensor(value)]
+    if held and not torch.is_tensor(leaf):
+        kind = type(leaf).__name__
+        raise _core.Error(
+            f"`{path}` is a `{kind}`, whose tensor `{held[0]}` would be no input but part of the program\n\n"
+            f"hint: give a mapping or a list, or tell PyTorch what it is made of by `torch.utils._pytree`, as `register_dataclass`"
+        )
     if torch.is_tensor(leaf) and leaf.layout is not torch.strided:
         raise _core.Error(
             f"`{path}` has the layout `{leaf.layout}`\n\nhint: programs have dense tensors; give `{path}.to_dense()`"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +15,7 @@ from torch.distributed.tensor import DTensor
 from meshwright import _core
 from meshwright.torch.capture import Captured, _flattened
 from meshwright.torch.place import cut_of, local, part_of, to_dtensor
+from meshwright.torch.record import as_bytes
 from meshwright.torch.step import WholeStep
 
 
@@ -37,6 +40,17 @@ class Leaf:
         return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
 
 
+# What copies of a model have in common: what runs, and how often it did.
+_SHARED = {"_step", "_leaves", "_captured", "_kept", "_anchor", "plan", "_seed", "_steps", "_was_training", "_specs", "_names", "_is_seen", "_cast"}
+
+
+class Held(torch.nn.Module):
+    """A module inside of the model of a plan."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise _core.Error("modules inside of a planned model hold parameters alone\n\nhint: call the model itself, with a whole batch")
+
+
 class ParallelModel(torch.nn.Module):
     """The model of a plan. It is called with a whole batch, the same in every process, and gives the loss of all of it.
 
@@ -53,10 +67,18 @@ class ParallelModel(torch.nn.Module):
         anchor = torch.zeros((), requires_grad=True)
         self.__dict__.update(_step=step, _leaves=leaves, _captured=captured, _kept=None, _anchor=anchor, plan=plan)
         # What is drawn follows from the seed of the first process and from how many steps there were.
-        self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training, _specs={})
+        self.__dict__.update(_seed=seed, _steps=itertools.count(), _was_training=training, _specs={}, _is_seen=False, _cast=autocast_of(step.device))
         # All that the model it was made of has, in whichever process.
         self.__dict__.update(_names=frozenset())
         self.train(training)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModel:
+        """Another model of the same plan, with parameters of its own, as averages of a model are."""
+        made = memo[id(self)] = self.__class__.__new__(self.__class__)
+        shared = {key: value for key, value in self.__dict__.items() if key in _SHARED}
+        own = {key: copy.deepcopy(value, memo) for key, value in self.__dict__.items() if key not in _SHARED}
+        made.__dict__.update(shared | own | {"_kept": None, "_anchor": torch.zeros((), requires_grad=True)})
+        return made
 
     @property
     def source(self) -> str:
@@ -70,6 +92,8 @@ class ParallelModel(torch.nn.Module):
         except _core.Error as caught:
             leaves, error = {}, caught
         self._step.control.agree(error)
+        if not self._is_seen:
+            self._check_alike(leaves)
         if not torch.is_grad_enabled():
             return self._forward(leaves)[0]
         return _Passes.apply(self._anchor, self, leaves)
@@ -81,6 +105,13 @@ class ParallelModel(torch.nn.Module):
             raise _core.Error(
                 f"the model was planned for {modes[self._was_training]}, and is set to {modes[self.training]} now\n\n"
                 f"hint: call `parallelize` with a model in the mode of {modes[self.training]}, and load its state"
+            )
+        cast = autocast_of(self._step.device)
+        if cast != self._cast:
+            told, other = (f"on in `{dtype}`" if dtype else "off" for dtype in (cast, self._cast))
+            raise _core.Error(
+                f"`torch.autocast` is {told} now, and was {other} when the step was planned\n\n"
+                "hint: call `parallelize` within `torch.autocast` if the model is to be called there, and else neither"
             )
         paths, leaves, _ = _flattened(batch)
         found = {path: Leaf.of(path, leaf) for path, leaf in zip(paths, leaves)}
@@ -95,6 +126,17 @@ class ParallelModel(torch.nn.Module):
         if found:
             raise _core.Error(f"the batch has `{next(iter(found))}`, which it had not when the step was planned")
         return {path: leaf for path, leaf in zip(paths, leaves) if torch.is_tensor(leaf)}
+
+    def _check_alike(self, leaves: Mapping[str, torch.Tensor]) -> None:
+        """Refuses a first batch that is not the same everywhere: who gives every process samples of its own, as is done
+        elsewhere, would train on a mixture of these."""
+        digest = hashlib.sha256()
+        for leaf in leaves.values():
+            if not isinstance(leaf, DTensor):
+                digest.update(as_bytes(leaf))
+        hint = "give every process the whole batch, of which it takes its part; a sampler that deals samples out is not needed"
+        self._step.control.alike(digest.hexdigest(), "batches", hint)
+        self.__dict__["_is_seen"] = True
 
     def _is_mode_seen(self) -> bool:
         """Whether evaluation would be other than training: it draws nothing, and moves no statistics of batches."""
@@ -119,7 +161,7 @@ class ParallelModel(torch.nn.Module):
 
     def _forward(self, leaves: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
         # Collectives cannot give tensors of inference mode.
-        with torch.inference_mode(False), torch.no_grad(), self._step.control.running():
+        with torch.inference_mode(False), torch.no_grad(), self._step.control.running(), as_planned(self._step.device):
             held = self.parts()
             self._step.begin(f"{self._seed}/{next(self._steps)}")
             results, left = self._step.forward(held | self._inputs(leaves))
@@ -131,7 +173,7 @@ class ParallelModel(torch.nn.Module):
     def _backward(self, left: Any, factor: torch.Tensor) -> None:
         """Gives parameters their gradients, or adds to those that they have."""
         step = self._step
-        with torch.no_grad(), step.control.running():
+        with torch.no_grad(), step.control.running(), as_planned(step.device):
             gradients, self.__dict__["_kept"] = step.backward(left)
             parameters = dict(self.named_parameters())
             is_scaled = factor.device.type != "cpu" or float(factor) != 1.0
@@ -149,6 +191,18 @@ class ParallelModel(torch.nn.Module):
         if name not in self._specs:
             self._specs[name] = to_dtensor(part, self._step.mesh, self._step.results[name].cut, shape)._spec
         return DTensor(part, self._specs[name], requires_grad=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> ParallelModel:
+        """What `to`, `half` and their like do: nothing, as long as they ask for what is there."""
+        for name, tensor in self.parts().items():
+            probe = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+            made = fn(probe)
+            if (made.dtype, made.device) != (probe.dtype, probe.device):
+                raise _core.Error(
+                    f"`{name.partition('.')[2]}` is `{probe.dtype}` on `{probe.device}` in the plan, and would be `{made.dtype}` on `{made.device}`\n\n"
+                    "hint: turn the model into what it is to be before `parallelize`"
+                )
+        return self
 
     @torch.no_grad()
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
@@ -189,6 +243,16 @@ class ParallelModel(torch.nn.Module):
             if name in state_dict:
                 take_over(tensor, state_dict[name], self._step)
         return torch.nn.modules.module._IncompatibleKeys(missing, unexpected)
+
+
+def autocast_of(device: torch.device) -> torch.dtype | None:
+    """The type that PyTorch is told to compute in here, if any."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+
+
+def as_planned(device: torch.device) -> Any:
+    """Sources have all casts in them."""
+    return torch.autocast(device.type, enabled=False)
 
 
 def take_over(tensor: Any, given: Any, step: WholeStep) -> None:
@@ -247,6 +311,6 @@ def hold(model: ParallelModel, like: torch.nn.Module, tensors: Mapping[str, torc
 def _holder(model: torch.nn.Module, path: str) -> torch.nn.Module:
     for name in path.split(".")[:-1]:
         if name not in model._modules:
-            model.add_module(name, torch.nn.Module())
+            model.add_module(name, Held())
         model = model._modules[name]
     return model

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor
 
 from meshwright import _core
 from meshwright.torch.capture import bare_copy, rate_dtype
-from meshwright.torch.module import ParallelModel, take_over
+from meshwright.torch.module import ParallelModel, as_planned, take_over
 from meshwright.torch.place import local, part_of, part_shape, placements, to_dtensor
 
 # What a group may say that the update does not follow from.
@@ -65,7 +65,10 @@ class ParallelOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         model, control = self.model, self.model._step.control
-        gradients = control.together(self._gradients)
+        # What lies on a GPU is not waited for.
+        told = (group["lr"] for group in self.param_groups)
+        rates = [0.0 if torch.is_tensor(rate) and rate.device.type != "cpu" else float(rate) for rate in told]
+        gradients = control.together(self._gradients, rates)
         if gradients is None:
             return loss
         given = model.parts()
@@ -73,7 +76,7 @@ class ParallelOptimizer(torch.optim.Optimizer):
             given |= {f"opt.{key}.{path}": local(value) for key, value in self.state.get(parameter, {}).items()}
         for number, (group, rate) in enumerate(zip(self.param_groups, self.rates)):
             given[f"lr.{number}"] = rate.fill_(group["lr"])
-        with control.running():
+        with control.running(), as_planned(model._step.device):
             model._step.update(given, gradients, model._kept)
         return loss
 
@@ -99,6 +102,13 @@ class ParallelOptimizer(torch.optim.Optimizer):
 
     def _check(self) -> None:
         """Only learning rates may change from step to step."""
+        for name in self.wanted:
+            path = name.removeprefix("grads.")
+            if not self.model.get_parameter(path).requires_grad:
+                raise _core.Error(
+                    f"`{path}` was trained when the step was planned, and needs no gradient now\n\n"
+                    "hint: freeze parameters before `parallelize`, and call it again for other ones"
+                )
         for number, (group, fixed) in enumerate(zip(self.param_groups, self.fixed)):
             for key, value in fixed.items():
                 if group.get(key) != value:

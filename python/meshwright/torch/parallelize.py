@@ -15,7 +15,7 @@ from meshwright.tactics import Tactic
 from meshwright.torch.backends import backends, is_gloo
 from meshwright.torch.capture import Captured, _flattened, capture
 from meshwright.torch.initialize import initial_tensors
-from meshwright.torch.inputs import BatchDim, Dims, Path_, check_no_scheduler, read_cluster, read_text
+from meshwright.torch.inputs import BatchDim, Dims, Path_, check_model, check_no_scheduler, read_cluster, read_text
 from meshwright.torch.module import Leaf, ParallelModel, hold
 from meshwright.torch.optimizer import ParallelOptimizer
 from meshwright.torch.place import Cut, device_mesh
@@ -70,6 +70,7 @@ def parallelize(
         found out if not given.
     """
     control = Control()
+    control.together(lambda: check_model(model))
     device = _device(model)
     if device.type == "cuda":
         # What asks for a GPU without a number, as barriers do, is to have this one.
@@ -185,15 +186,27 @@ def _agreed_plan(
     def text() -> str | None:
         if plan is not None and not isinstance(plan, (_core.Plan, _core.Pipeline)):
             return read_text(plan)
-        found.append(make_plan(captured.program, cluster, engine=engine, **wishes) if plan is None else plan)
-        return found[0].json
+        made = make_plan(captured.program, cluster, engine=engine, **wishes) if plan is None else plan
+        # One that was given is held to this program, as its file would be.
+        if plan is None or made.json is None:
+            found.append(made)
+        return made.json
+
+    def loaded() -> AnyPlan:
+        try:
+            return found[0] if found else captured.program.load(told, "plan.json")
+        except _core.Error as error:
+            # Every step that runs is told the rate of its first group.
+            is_of_other = '"params.' in told and '"lr.0"' not in told
+            hint = "" if not is_of_other else "; `meshwright.torch.plan` makes plans for `parallelize` where it is told `runs=True`"
+            raise _core.Error(f"{error}{hint}") from error
 
     told = control.from_first(text)
     if told is None and not found:
         control.together(text)
     elif told is None:
         control.together(lambda: None)
-    return control.together(lambda: found[0] if found else captured.program.load(told, "plan.json"))
+    return control.together(loaded)
 
 
 def _step(control: Control, captured: Captured, plan: AnyPlan, device: torch.device) -> WholeStep | StagedStep:

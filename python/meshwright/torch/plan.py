@@ -102,8 +102,10 @@ def plan(
     mesh: str | Mapping[str, int] | None = None,
     tactics: Path_ | Iterable[Tactic] | None = None,
     microbatches: int | None = None,
+    stages: int | str | None = None,
     engine: str = "pytorch",
     batch_dim: BatchDim = None,
+    runs: bool = False,
 ) -> _core.Plan | _core.Pipeline:
     """Plans a training step for a cluster, which need not be here. Model and batch may lie on the device `meta`.
 
@@ -114,15 +116,18 @@ def plan(
       mesh: axes of devices and their sizes, as `{"data": 2, "model": 4}`; searched if not given.
       tactics: what is decided already, as a list of tactics or a tactics file; the rest is planned.
       microbatches: in how many microbatches a step runs; searched if not given.
+      stages: how many stages the model is cut into, or `"auto"` for as many as are fastest; one if not given.
       engine: what runs it, as `meshwright plan --engine` takes it.
       batch_dim: the dimension of inputs that samples lie along, as `1`, or by name where they differ, as `{"src": 1}`;
         found out if not given.
+      runs: whether the plan is for `parallelize`, which gives gradients back and is told learning rates in every step.
     """
     described = read_cluster(cluster)
     check_optimizer(optimizer)
     dim = wanted_dim(batch_dim, tactics)
-    program = capture(model, batch, loss_fn, optimizer, batch_dim=dim).program
-    return make_plan(program, described, memory=memory, mesh=mesh, tactics=tactics, microbatches=microbatches, engine=engine)
+    program = capture(model, batch, loss_fn, optimizer, runs=runs, batch_dim=dim).program
+    asked = {"memory": memory, "mesh": mesh, "tactics": tactics, "microbatches": microbatches, "stages": stages}
+    return make_plan(program, described, engine=engine, **asked)
 
 
 def make_plan(

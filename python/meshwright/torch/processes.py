@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -46,7 +46,7 @@ class Control:
             raise _core.Error(GONE)
         return group
 
-    def together(self, work: Callable[[], T]) -> T:
+    def together(self, work: Callable[[], T], rates: Sequence[float] = ()) -> T:
         """Does something in every process. What is wrong in one is raised in all of them."""
         error: Exception | None = None
         made: Any = None
@@ -54,32 +54,38 @@ class Control:
             made = work()
         except Exception as caught:  # noqa: BLE001
             error = caught
-        self.agree(error)
+        self.agree(error, rates)
         return made
 
-    def agree(self, error: Exception | None) -> None:
-        """Raises in every process what is wrong in the first in which something is."""
+    def agree(self, error: Exception | None, rates: Sequence[float] = ()) -> None:
+        """Raises in every process what is wrong in the first in which something is, or that learning rates are not those of
+        the others: parts of one parameter would go different ways."""
         with self.running():
-            if not self._is_any(error is not None):
+            is_any, least, most = self._combined(error is not None, rates)
+            other = next((group for group, (low, high) in enumerate(zip(least, most)) if low < high), None)
+            if not is_any and other is None:
                 return
-            told = self._everywhere(None if error is None else _told(error))
+            told = self._everywhere(rates[other] if not is_any else None if error is None else _told(error))
+        if not is_any:
+            rows = ", ".join(f"{rate} in process {rank}" for rank, rate in enumerate(told))
+            raise _core.Error(
+                f"processes have different learning rates of group {other}: {rows}\n\n"
+                "hint: schedule them by what is the same everywhere, as steps and losses of the model are"
+            )
         rank, (is_ours, fits, message) = next((rank, said) for rank, said in enumerate(told) if said is not None)
         if error is not None and not is_ours:
             raise error
         kind = _core.Error if fits else _core.DoesNotFit
         raise kind(message if is_ours else f"process {rank} failed: {message}") from error
 
-    def alike(self, text: str, what: str) -> None:
+    def alike(self, text: str, what: str, hint: str = "give every process the same model, optimizer, shapes and options") -> None:
         """Refuses what is not the same in all processes."""
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         with self.running():
             told = self._everywhere(digest)
         if len(set(told)) > 1:
             rows = ", ".join(f"{said} in process {rank}" for rank, said in enumerate(told))
-            raise _core.Error(
-                f"processes have different {what}: {rows}\n\n"
-                "hint: give every process the same model, optimizer, shapes and options"
-            )
+            raise _core.Error(f"processes have different {what}: {rows}\n\nhint: {hint}")
 
     def from_first(self, make: Callable[[], Any]) -> Any:
         """What the first process makes, in all of them."""
@@ -100,10 +106,12 @@ class Control:
         dist.all_gather_object(told, said, group=self.group)
         return told
 
-    def _is_any(self, is_here: bool) -> bool:
-        flag = torch.tensor([int(is_here)])
-        dist.all_reduce(flag, dist.ReduceOp.MAX, group=self.group)
-        return bool(flag.item())
+    def _combined(self, is_here: bool, rates: Sequence[float]) -> tuple[bool, list[float], list[float]]:
+        """Whether something is in any process, and the least and the largest of numbers in all of them."""
+        numbers = torch.tensor([float(is_here), *rates, *(-rate for rate in rates)], dtype=torch.float64)
+        dist.all_reduce(numbers, dist.ReduceOp.MAX, group=self.group)
+        flag, *ends = numbers.tolist()
+        return bool(flag), [-end for end in ends[len(rates) :]], ends[: len(rates)]
 
 
 def _told(error: Exception) -> tuple[bool, bool, str]:

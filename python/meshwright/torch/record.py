@@ -248,7 +248,7 @@ class Recorder(TorchDispatchMode):
             with contextlib.ExitStack() as stack:
                 stack.enter_context(torch.utils._python_dispatch._disable_current_modes())
                 if real.numel() * real.element_size() <= LARGEST_LITERAL:
-                    self.lines.append(f"%{number} = constant 0x{_bytes(real).hex()} : {type_text(real)}")
+                    self.lines.append(f"%{number} = constant 0x{as_bytes(real).hex()} : {type_text(real)}")
                     return f"%{number}"
         name = f"constants.{len(self.constants)}"
         self.constants[name] = real
@@ -400,6 +400,11 @@ def shape_and_type(text: str) -> tuple[tuple[int, ...], torch.dtype]:
 
 
 def type_text(tensor: torch.Tensor) -> str:
+    if tensor.layout is not torch.strided:
+        raise _core.Error(
+            f"the step has a tensor of the layout `{tensor.layout}`, and programs have dense ones\n\n"
+            "hint: leave out `sparse=True`, by which tables of embeddings have such gradients"
+        )
     if tensor.dtype not in DTYPES:
         raise _core.Error(f"programs have no elements of type `{tensor.dtype}`")
     return f"{DTYPES[tensor.dtype]}[{','.join(str(int(size)) for size in tensor.shape)}]"
@@ -418,7 +423,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _bytes(tensor: torch.Tensor) -> bytes:
+def as_bytes(tensor: torch.Tensor) -> bytes:
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     if flat.numel() == 0:
         return b""

@@ -55,10 +55,9 @@ class Source:
     def function(self, name: str) -> Callable[..., Any]:
         return self.names[name]
 
-    @property
-    def needed(self) -> list[int]:
-        """Numbers of the arguments that the update needs."""
-        return self.names["UPDATE_NEEDS"]
+    def needed(self, name: str) -> list[int]:
+        """Numbers of the arguments that the backward pass or the update needs."""
+        return self.names[f"{name.upper()}_NEEDS"]
 
     def gives(self, name: str) -> list[int]:
         """Numbers of the results that a function gives."""

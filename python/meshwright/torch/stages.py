@@ -235,7 +235,7 @@ class StagedStep:
             made = dict(zip([writes[number] for number in source.gives("forward")], first))
             finished = dict(zip([writes[number] for number in source.gives("backward")], second))
             made |= finished
-            needed = {reads[number] for number in source.needed} | self.received.keys()
+            needed = {reads[number] for number in source.needed("update")} | self.received.keys()
             known = {buffer: value for buffer, value in zip(reads, values) if buffer in needed}
             updates.append(Update(piece, known | finished, kept))
         memory.update({self._slot(buffer, microbatch): value for buffer, value in made.items()})

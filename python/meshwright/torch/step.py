@@ -62,7 +62,14 @@ class WholeStep:
         """The loss and the next buffers, and what the backward pass needs."""
         arguments = [given.get(name) for name in self.argument_names]
         results, saved = self.source.function("forward")(arguments)
-        return self._named("forward", results), (arguments, saved)
+        named = self._named("forward", results)
+        # Buffers are overwritten before the backward pass, which reads them as they were.
+        overwritten = {_place(given[name]) for name, value in named.items() if name in given and value is not given[name]}
+        if overwritten:
+            for number in self.source.needed("backward"):
+                arguments[number] = _kept(arguments[number], overwritten)
+            saved = [_kept(value, overwritten) for value in saved]
+        return named, (arguments, saved)
 
     def backward(self, left: Any) -> tuple[dict[str, torch.Tensor], Any]:
         """The gradients, and what the update needs besides."""
@@ -85,3 +92,12 @@ class WholeStep:
 
     def _named(self, function: str, results: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         return {self.result_names[number]: value for number, value in zip(self.source.gives(function), results)}
+
+
+def _place(value: torch.Tensor) -> int:
+    """Where a tensor lies, and all views of it."""
+    return value.untyped_storage().data_ptr()
+
+
+def _kept(value: torch.Tensor, overwritten: set[int]) -> torch.Tensor:
+    return value.clone() if _place(value) in overwritten else value

@@ -65,6 +65,51 @@ def one_of_other_numbers() -> None:
     optimizer.step()
 
 
+def other_rates() -> None:
+    """Only one process has another learning rate."""
+    model, optimizer = prepared()
+    model(torch.randn(8, 8)).backward()
+    optimizer.param_groups[0]["lr"] = 0.5 if dist.get_rank() == 1 else 0.1
+    optimizer.step()
+
+
+def other_batches() -> None:
+    """Each process is given samples of its own."""
+    model, _ = prepared()
+    model(torch.full((8, 8), float(dist.get_rank())))
+
+
+def frozen_later() -> None:
+    model, optimizer = prepared()
+    model(torch.zeros(8, 8)).backward()
+    model.get_parameter("0.bias").requires_grad_(False)
+    optimizer.step()
+
+
+def cast_later() -> None:
+    model, _ = prepared()
+    model.float().to("cpu")
+    model.bfloat16()
+
+
+def autocast_later() -> None:
+    model, _ = prepared()
+    with torch.autocast("cpu", torch.bfloat16):
+        model(torch.zeros(8, 8))
+
+
+def inner_module() -> None:
+    model, _ = prepared()
+    model.get_submodule("0")(torch.randn(8, 8))
+
+
+def plan_that_does_not_run() -> None:
+    model = torch.nn.Linear(8, 4)
+    optimizer, batch = torch.optim.SGD(model.parameters(), 0.1), torch.randn(8, 8)
+    plan = mw.torch.plan(model, optimizer, batch, mean, cluster="4xcpu")
+    mw.torch.parallelize(model, optimizer, batch, mean, plan=plan)
+
+
 def backward_twice() -> None:
     model, _ = prepared()
     loss = model(torch.randn(8, 8))
@@ -87,7 +132,7 @@ def other_first_step() -> None:
 
 CASES = {each.__name__: each for each in (
     other_cluster, other_shape, other_type, other_model, too_large, other_numbers, backward_twice,
-    one_of_other_numbers, early_scheduler, other_first_step,
+    one_of_other_numbers, early_scheduler, other_first_step, other_rates, other_batches, frozen_later, cast_later, autocast_later, inner_module, plan_that_does_not_run,
 )}  # fmt: skip
 
 

@@ -310,4 +310,46 @@ def bags(batch: int = 2) -> Case:
     return Case(Bags(), inputs)
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, einsum, bags)}
+class Spectrum(torch.nn.Module):
+    """Frequencies times numbers of their own, which are complex."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(2, 8), torch.nn.Linear(8, 1)
+        self.inner = torch.nn.Parameter(torch.randn(2, 8, 8, 3, 3, 2) / 8)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        made = self.up(image).movedim(-1, 1)
+        for inner in torch.view_as_complex(self.inner):
+            waves = torch.fft.rfft2(made)
+            kept = torch.zeros_like(waves)
+            kept[:, :, :3, :3] = torch.einsum("bixy,ioxy->boxy", waves[:, :, :3, :3], inner) * (1 + 0.5j)
+            made = torch.relu(torch.fft.irfft2(kept, s=made.shape[-2:]) + made)
+        return self.down(made.movedim(1, -1))
+
+
+def spectrum(batch: int = 2) -> Case:
+    return Case(Spectrum(), torch.randn(batch, 8, 8, 2), _square)
+
+
+class Remembers(torch.nn.Module):
+    """Compares samples with those of earlier steps, which the forward pass overwrites and the backward pass reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+        self.register_buffer("earlier", torch.nn.functional.normalize(torch.randn(16, 8), dim=-1))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        made = torch.nn.functional.normalize(self.inner(input), dim=-1)
+        own = torch.nn.functional.normalize(self.inner(input * 0.9), dim=-1).detach()
+        scores = torch.cat([(made * own).sum(-1, keepdim=True), made @ self.earlier.mT.clone()], 1)
+        self.earlier.copy_(torch.cat([own, self.earlier[: -len(own)]]))
+        return torch.nn.functional.cross_entropy(5 * scores, torch.zeros(len(made), dtype=torch.int64))
+
+
+def remembers(batch: int = 2) -> Case:
+    return Case(Remembers(), torch.randn(batch, 8))
+
+
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, einsum, bags, spectrum, remembers)}

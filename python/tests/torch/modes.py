@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import copy
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -14,6 +18,7 @@ import torch.distributed as dist
 from optimizers import OPTIMIZERS
 from storing import SHARDED, SQUARE, mean, network, prepared, train
 from torch.distributed.device_mesh import init_device_mesh
+from train import measured
 
 import meshwright as mw
 from meshwright.torch import collectives, outbox, stages
@@ -117,6 +122,83 @@ def updated() -> dict[str, float]:
     return found
 
 
+def averaged() -> dict[str, Any]:
+    """How far the average of a model over some steps is from that of one process, and the losses of both."""
+    torch.manual_seed(0)
+    single = network()
+    model, own = copy.deepcopy(single), torch.optim.SGD(single.parameters(), lr=0.1)
+    model, optimizer = mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), lr=0.1), BATCH, mean, **SHARDED)
+    kind = torch.optim.swa_utils.get_ema_multi_avg_fn(0.5)
+    average, expected = (torch.optim.swa_utils.AveragedModel(each, multi_avg_fn=kind) for each in (model, single))
+    for _ in range(3):
+        model(BATCH).backward()
+        mean(single(BATCH)).backward()
+        for each, kept, now in ((optimizer, average, model), (own, expected, single)):
+            each.step()
+            each.zero_grad()
+            kept.update_parameters(now)
+    rows = zip(average.module.parameters(), expected.module.parameters())
+    off = max(difference(found.full_tensor().detach(), other.detach()) for found, other in rows)
+    return {"off": off, "found": float(average(BATCH).detach()), "expected": float(mean(expected(BATCH)).detach())}
+
+
+def updating() -> float:
+    """The memory of a step in stages, beside what was foretold, whose update takes more of it than its passes."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Linear(64, 8))
+    made, optimizer = mw.torch.parallelize(model, torch.optim.Adamax(model.parameters(), lr=0.1), BATCH, mean, **STAGED)
+
+    def step() -> None:
+        made(BATCH).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, measured(made, optimizer, BATCH, step))
+    return max(every) / made.plan.peak_bytes
+
+
+def mapped() -> dict[str, float]:
+    """Losses of batches that are mappings of a kind that PyTorch does not know, of which the loss reads an attribute."""
+
+    class Given(collections.UserDict):
+        @property
+        def label(self) -> torch.Tensor:
+            return self.data["inner"]["label"]
+
+    def loss(output: torch.Tensor, batch: Given) -> torch.Tensor:
+        return (output - batch.label).square().mean()
+
+    class Inner(torch.nn.Linear):
+        def forward(self, input: torch.Tensor, inner: Any) -> torch.Tensor:
+            return super().forward(input)
+
+    torch.manual_seed(0)
+    model = Inner(8, 4)
+    first, second = (Given(input=BATCH * by, inner=collections.UserDict(label=BATCH[:, :4] * by)) for by in (1.0, 3.0))
+    expected = float(loss(model(**second), second).detach())
+    made, _ = mw.torch.parallelize(model, torch.optim.SGD(model.parameters(), lr=0.1), first, loss, **SHARDED)
+    return {"found": float(made(second).detach()), "expected": expected}
+
+
+def planned_before() -> dict[str, Any]:
+    """Losses of plans that were made before, with and without stages, as they are and as files."""
+    found = []
+    torch.manual_seed(0)
+    whole = network()
+    for stages, is_file in ((None, False), (None, True), (2, False), (2, True)):
+        model = copy.deepcopy(whole)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        plan = mw.torch.plan(model, optimizer, BATCH, mean, cluster="4xcpu", stages=stages, engine="pytorch-cpu", runs=True)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "plan.json")
+            plan.save(file)
+            made = mw.torch.parallelize(model, optimizer, BATCH, mean, plan=file if is_file else plan)
+        found += train(*made, 2)
+    return {"found": found, "expected": train(*prepared(0, SHARDED), 2) * 4}
+
+
 def compiled() -> dict[str, Any]:
     options = {"mesh": {"data": 2}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1}
     losses = [train(*prepared(0, {**options, "compile": flag}), 3) for flag in (False, True)]
@@ -202,6 +284,7 @@ def by_lanes() -> dict[str, Any]:
 WORK = {
     "waited": waited, "told": told, "by_lanes": by_lanes,
     "drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "freed": freed,
+    "averaged": averaged, "updating": updating, "mapped": mapped, "planned_before": planned_before,
     "compiled": compiled,
 }  # fmt: skip
 

@@ -18,6 +18,13 @@ def frozen():
     return network().requires_grad_(False)
 
 
+class Given:
+    """A batch that PyTorch does not look into."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
 BATCH = torch.zeros(4, 8)
 
 
@@ -28,10 +35,13 @@ BATCH = torch.zeros(4, 8)
         (network(), {"x": BATCH}, mean, r"`Sequential\(x=<Tensor>\)` fails with `TypeError"),
         (network(), [[BATCH]], mean, r"`Sequential\(<list>\)` fails with `TypeError"),
         (network(), BATCH.to_sparse(), mean, "`batch` has the layout `torch.sparse_coo`"),
+        (network(), Given(BATCH), mean, "`batch` is a `Given`, whose tensor `tensor` would be no input"),
+        (torch.nn.Embedding(8, 4, sparse=True), torch.zeros(4, dtype=torch.int64), mean, "a tensor of the layout `torch.sparse_coo`"),
         (network(), BATCH, None, "not a single number"),
         (network(), BATCH, lambda output: None, "not a single number"),
         (network(), BATCH, lambda output: output.nothing(), "`loss_fn` fails with `AttributeError"),
         (network(), BATCH, lambda output, batch, more: output, "`loss_fn` fails with `TypeError"),
+        (torch.nn.LazyLinear(4), BATCH, mean, "`weight` has no shape yet"),
         (frozen(), BATCH, mean, "no parameter has a part in the loss"),
         (torch.nn.ReLU(), BATCH, mean, "no parameter has a part in the loss"),
         (mean, BATCH, None, "not a `torch.nn.Module`"),
@@ -92,6 +102,17 @@ def test_optimizers_are_refused(make, told):
     with pytest.raises(mw.Error, match=told):
         mw.torch.plan(model, make(model), BATCH, mean, cluster="4xh100")
 
+
+
+class FailsCompiled(torch.nn.Linear):
+    def forward(self, input):
+        if torch.compiler.is_compiling():
+            raise ValueError("nobody has tried that")
+        return super().forward(input)
+
+
+def test_models_that_fail_where_they_are_compiled_are_taken_as_they_run():
+    assert mw.torch.check(FailsCompiled(8, 4), BATCH + 1, mean)
 
 
 @pytest.mark.parametrize("asked, words", [

@@ -9,7 +9,7 @@ from meshwright.torch.capture import loss_of
 from meshwright.torch.rounding import rounding_alone
 
 # The reference interpreter knows no complex numbers; these run in `test_running.py`.
-COMPLEX = {"fnet"}
+COMPLEX = {"fnet", "spectrum"}
 
 
 @pytest.mark.parametrize("name", sorted(models.MODELS.keys() - COMPLEX))

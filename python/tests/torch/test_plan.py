@@ -54,6 +54,16 @@ def test_tactics_decide_and_exports_tell():
     assert not arguments.notes
 
 
+def test_buffers_that_another_stage_makes_are_refused():
+    case = models.remembers(8)
+    program = mw.torch.capture(case.model, case.batch, None, torch.optim.SGD(case.model.parameters(), 0.1), runs=True).program
+    options = {"memory": None, "mesh": {"data": 2}, "microbatches": 1, "engine": "pytorch-cpu"}
+    plan = make_plan(program, "4xcpu", tactics=[mw.stages(2), mw.data("data")], **options)
+    names = [[name for name, _ in rows] for rows in (program.arguments, program.results)]
+    with pytest.raises(mw.Error, match="holds `buffers.earlier` and never updates it\n\nhint: run the step without stages"):
+        plan.piece_torch(0, *names)
+
+
 def test_what_megatron_does_not_say_is_told():
     tactics = [mw.data("data"), mw.tile("model", {"params.0.weight": 0}), mw.tile("data", {"params.2.weight": 0})]
     plan = planned(cluster="8xa100-80g", mesh={"data": 4, "model": 2}, tactics=tactics)

@@ -22,7 +22,7 @@ from meshwright.torch import collectives
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "einsum:micro", "einsum:stages2", "bags:micro"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "einsum:micro", "einsum:stages2", "bags:micro", "spectrum:zero3", "remembers:zero3"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 
@@ -60,7 +60,7 @@ def told(case, folder):
 
 @pytest.fixture(scope="module")
 def refused():
-    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice", "early_scheduler", "other_first_step"]
+    cases = ["other_cluster", "other_shape", "other_type", "other_model", "too_large", "other_numbers", "one_of_other_numbers", "backward_twice", "early_scheduler", "other_first_step", "other_rates", "other_batches", "frozen_later", "cast_later", "autocast_later", "inner_module", "plan_that_does_not_run"]
     with tempfile.TemporaryDirectory() as name:
         started = processes.start(WORLD, "failing.py", ",".join(cases), name, folder=Path(name))
         try:
@@ -83,6 +83,13 @@ def refused():
     ("backward_twice", "the backward pass of this loss has run already"),
     ("early_scheduler", "a scheduler was made for the optimizer before `parallelize`"),
     ("other_first_step", "the first step of `SGD` is not like the others"),
+    ("other_rates", "processes have different learning rates of group 0: 0.1 in process 0, 0.5 in process 1"),
+    ("other_batches", "give every process the whole batch"),
+    ("frozen_later", "`0.bias` was trained when the step was planned, and needs no gradient now"),
+    ("cast_later", "`0.weight` is `torch.float32` on `cpu` in the plan, and would be `torch.bfloat16` on `cpu`"),
+    ("autocast_later", "`torch.autocast` is on in `torch.bfloat16` now, and was off when the step was planned"),
+    ("inner_module", "modules inside of a planned model hold parameters alone"),
+    ("plan_that_does_not_run", "makes plans for `parallelize` where it is told `runs=True`"),
 ])  # fmt: skip
 def test_every_process_is_told_the_same(refused, case, words):
     assert len(refused[case]) == WORLD
@@ -181,7 +188,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,freed,waited,told,by_lanes", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,updating,averaged,mapped,planned_before,freed,waited,told,by_lanes", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -211,6 +218,23 @@ def test_gradients_are_clipped_by_the_norm_of_all_stages(modes):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_update_as_on_one_process(modes, name):
     assert modes["updated"][name] < 1e-4
+
+
+def test_memory_of_updates_in_stages_is_what_was_foretold(modes):
+    assert modes["updating"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_averages_of_a_model_are_models(modes):
+    assert modes["averaged"]["off"] < 1e-5
+    assert modes["averaged"]["found"] == pytest.approx(modes["averaged"]["expected"], rel=1e-5)
+
+
+def test_batches_may_be_mappings_of_any_kind(modes):
+    assert modes["mapped"]["found"] == pytest.approx(modes["mapped"]["expected"], rel=1e-5)
+
+
+def test_plans_that_were_made_before_run(modes):
+    assert modes["planned_before"]["found"] == pytest.approx(modes["planned_before"]["expected"], rel=1e-5)
 
 
 def test_tensors_of_collectives_are_freed_by_those_who_made_them(modes):

@@ -63,6 +63,8 @@ ALL += ["deep:remat", "unet:stages3"]
 ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext", "translator", "shared", "einsum", "bags") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 # Experts, and what compares samples, which has no microbatches.
 ALL += [f"{model}:{plan}" for model in ("qwen_moe", "gpt_oss", "fnet") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
+ALL += [f"spectrum:{plan}" for plan in ("zero3", "micro")]
+ALL += [f"remembers:{plan}" for plan in ("auto", "data", "zero3")]
 ALL += [f"clip:{plan}" for plan in ("auto", "zero3", "megatron")]
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02

@@ -12,7 +12,7 @@ use super::place::Placing;
 use super::schedule::{Counts, Schedule};
 use super::wire::{Wiring, wire};
 use super::write::write_pieces;
-use super::{Pipeline, Staging, check};
+use super::{Names, Pipeline, Staging, check};
 use crate::lower::{Price, View, Ways, decide};
 use crate::profile::work;
 use crate::program::{Anatomy, ArgumentClass, Op, Program};
@@ -261,6 +261,11 @@ fn build(
     let wiring = pieces(&grounds, &assignment, schedule, axis, &mut ways)?;
     let instructions = lists(layout.program, &wiring, schedule, counts);
     let Wiring { pieces, buffers, arguments, results, .. } = wiring;
+    let step = layout.program;
+    let names = Names {
+        arguments: step.arguments.iter().map(|argument| argument.name.clone()).collect(),
+        results: step.results.iter().map(|result| result.name.clone()).collect(),
+    };
     let pipeline = Pipeline {
         mesh: layout.mesh.clone(),
         meshes: grounds.meshes(),
@@ -272,6 +277,7 @@ fn build(
         stages: instructions,
         arguments,
         results,
+        names: Arc::new(names),
     };
     check(&pipeline).map_err(|message| (message, None))?;
     let is_forward = |op| layout.anatomy.is_forward(op);

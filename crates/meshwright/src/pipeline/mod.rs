@@ -56,6 +56,15 @@ pub struct Pipeline {
     /// Of every result of the step, where it is stored. Stages that hold the same parameter make its next
     /// value each for themselves.
     pub results: Vec<Vec<Stored>>,
+    /// The names of arguments and results of the step, where it has some.
+    pub names: Arc<Names>,
+}
+
+/// What the arguments and results of a step are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    pub arguments: Vec<String>,
+    pub results: Vec<String>,
 }
 
 impl Pipeline {

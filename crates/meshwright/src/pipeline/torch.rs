@@ -1,7 +1,9 @@
 //! Pieces as Python source that PyTorch runs.
 
-use super::{PieceKind, Pipeline, Role, Stored};
-use crate::torch::{piece_source, step_source};
+use super::{Names, Piece, PieceKind, Pipeline, Role, Stored};
+use crate::profile::PartMemory;
+use crate::program::Program;
+use crate::torch::{piece_source, step_source, update_memory};
 
 impl Pipeline {
     /// Every stage that holds state has to make its next value too where nobody sends it, or another step would begin with
@@ -27,6 +29,22 @@ impl Pipeline {
         if piece.kind != PieceKind::Update {
             return piece_source(&piece.program);
         }
+        step_source(&self.named(piece, arguments, results))
+    }
+
+    /// What such a piece needs while it runs, where the step has names that tell its gradients.
+    pub(crate) fn update_memory(&self, piece: &Piece) -> Option<PartMemory> {
+        let Names { arguments, results } = &*self.names;
+        if !results.iter().any(|name| name.starts_with("grads.")) {
+            return None;
+        }
+        // What is added up over microbatches is let go once gradients are made of it.
+        let is_let_go = |number: usize| !matches!(self.buffers[piece.reads[number]].role, Role::Argument(_));
+        update_memory(&self.named(piece, arguments, results), &is_let_go)
+    }
+
+    /// The program of a piece with the names that its arguments and results have in the step.
+    fn named(&self, piece: &Piece, arguments: &[String], results: &[String]) -> Program {
         let mut program = (*piece.program).clone();
         for (argument, &buffer) in program.arguments.iter_mut().zip(&piece.reads) {
             if let Role::Argument(number) = self.buffers[buffer].role {
@@ -39,6 +57,6 @@ impl Pipeline {
                 _ => "grads".to_owned(),
             };
         }
-        step_source(&program)
+        program
     }
 }

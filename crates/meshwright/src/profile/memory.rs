@@ -162,6 +162,11 @@ impl Memory {
         self.temporary_classes().iter().sum()
     }
 
+    /// Bytes besides arguments and results at every step.
+    pub(crate) fn temporaries_over_time(&self) -> Vec<usize> {
+        self.over_time(Buffer::is_temporary).iter().map(|classes| classes.iter().sum()).collect()
+    }
+
     /// The same by class.
     pub fn temporary_classes(&self) -> ByClass {
         let timeline = self.over_time(Buffer::is_temporary);

@@ -115,11 +115,12 @@ impl Literal {
     }
 }
 
-/// The bits of `value` in an element type, rounded to nearest even; integers are truncated.
+/// The bits of `value` in an element type, rounded to nearest even; integers are truncated. The real part of a complex number
+/// comes first, which is its low half.
 pub fn encode_number(dtype: DType, value: f64) -> u128 {
     match dtype {
-        DType::F64 => u128::from(value.to_bits()),
-        DType::F32 => u128::from((value as f32).to_bits()),
+        DType::F64 | DType::Complex128 => u128::from(value.to_bits()),
+        DType::F32 | DType::Complex64 => u128::from((value as f32).to_bits()),
         DType::F16 => u128::from(half::f16::from_f64(value).to_bits()),
         DType::BF16 => u128::from(half::bf16::from_f64(value).to_bits()),
         DType::Bool => u128::from(value != 0.0),

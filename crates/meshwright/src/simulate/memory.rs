@@ -33,8 +33,13 @@ pub(super) struct PieceMemory {
 /// from piece to piece; `is_added` says of buffers whether they are parts of sums.
 pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool], model: MemoryModel) -> PieceMemory {
     let program = &piece.program;
-    let is_written = model == MemoryModel::Written && pipeline.pieces.len() > 1 && piece.kind != PieceKind::Update;
-    if let Some(PartMemory { most, left, shared }) = is_written.then(|| crate::torch::piece_memory(program)).flatten() {
+    let is_staged = pipeline.pieces.len() > 1;
+    let written = || match piece.kind {
+        PieceKind::Update => pipeline.update_memory(piece),
+        _ => crate::torch::piece_memory(program),
+    };
+    let is_written = model == MemoryModel::Written && is_staged;
+    if let Some(PartMemory { most, left, shared }) = is_written.then(written).flatten() {
         return PieceMemory { temporaries: temporaries(most), left, shared };
     }
     let PartMemory { most, left, shared } = match (model.fuses(), piece.kind) {
@@ -63,7 +68,9 @@ pub(super) fn piece_memory(pipeline: &Pipeline, piece: &Piece, is_added: &[bool]
             PartMemory { most: temporaries.iter().sum::<usize>() + results, left, shared: Vec::new() }
         }
     };
-    PieceMemory { temporaries: temporaries(most), left, shared }
+    // Op by op, the update works on a parameter at a time, in place.
+    let is_in_place = is_staged && piece.kind == PieceKind::Update && !model.counts_pieces();
+    PieceMemory { temporaries: temporaries(if is_in_place { 0 } else { most }), left, shared }
 }
 
 /// Only a whole step tells by itself what its values are for.
@@ -195,9 +202,6 @@ impl LiveBytes {
 
     /// Makes what a piece writes. Gives the bytes while it runs, with what it writes.
     pub(super) fn run(&mut self, pipeline: &Pipeline, piece: &Piece, temporaries: &ByClass) -> usize {
-        // Op by op, the update works on a parameter at a time, in place.
-        let is_in_place = piece.kind == PieceKind::Update && !self.counts_pieces;
-        let temporaries = if is_in_place { &ByClass::default() } else { temporaries };
         let within = self.note(temporaries);
         let mut made = FxHashSet::default();
         for &buffer in &piece.writes {

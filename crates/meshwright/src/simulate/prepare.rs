@@ -160,5 +160,6 @@ fn whole(local: &LocalProgram) -> Pipeline {
         stages: vec![vec![Instruction::Run { piece: 0, microbatch: None }]],
         arguments: stored(0, arguments),
         results: stored(argument_count, results),
+        names: Arc::default(),
     }
 }

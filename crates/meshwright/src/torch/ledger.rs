@@ -142,6 +142,11 @@ impl<'p> Ledger<'p> {
         }
     }
 
+    /// How much has run.
+    pub(super) fn steps_so_far(&self) -> usize {
+        self.steps.len()
+    }
+
     pub(super) fn delete(&mut self, values: &[ValueId]) {
         values.iter().for_each(|&value| self.forget(value));
     }

@@ -17,7 +17,7 @@ mod table;
 mod values;
 mod writer;
 
-use crate::profile::{Memory, PartMemory};
+use crate::profile::{Memory, PartMemory, Shared};
 use crate::program::{Anatomy, Phase, Program};
 
 use parts::{Part, step_parts, whole};
@@ -55,6 +55,27 @@ pub(crate) fn piece_memory(program: &Program) -> Option<PartMemory> {
     let shared = writer.ledger.shared(program.body());
     let anatomy = Anatomy::of_part(program, Phase::Forward, &[]);
     Some(PartMemory { most: writer.ledger.memory(&anatomy).temporary_bytes(), left, shared })
+}
+
+/// The same of a piece that updates: its gradients are there for users until its end, and those of its arguments that are let
+/// go once gradients are made of them are not there any more while it updates.
+pub(crate) fn update_memory(program: &Program, is_let_go: &dyn Fn(usize) -> bool) -> Option<PartMemory> {
+    let PartMemory { left, shared, .. } = piece_memory(program)?;
+    let mut writer = Writer::new(program);
+    let (mut start, mut needed) = (0, Vec::new());
+    for part in &step_parts(&writer) {
+        start = writer.ledger.steps_so_far();
+        needed = writer.arguments(part);
+        writer.part(part).ok()?;
+    }
+    let is_shared = |number: usize| shared.iter().any(|(_, other)| *other == Shared::Argument(number));
+    let arguments = program.body().arguments.iter().enumerate();
+    let gone = arguments.filter(|&(number, _)| is_let_go(number) && !needed.contains(&number) && !is_shared(number));
+    let gone: usize = gone.map(|(_, &argument)| program.ty(argument).bytes()).sum();
+    let memory = writer.ledger.memory(&Anatomy::of_part(program, Phase::Update, &[]));
+    let within = memory.temporaries_over_time().into_iter().enumerate();
+    let most = within.map(|(time, bytes)| if time < start { bytes } else { bytes.saturating_sub(gone) }).max();
+    Some(PartMemory { most: most.unwrap_or(0), left, shared })
 }
 
 /// The most bytes that such a function has at a time, besides its arguments.

@@ -394,7 +394,7 @@ fn unary(unary: Unary, value: &str, dtype: DType) -> String {
         Unary::BesselI1e => "torch.special.i1e",
         Unary::Cbrt => "cube_root",
         Unary::Ceil => "torch.ceil",
-        Unary::Conj => "torch.conj",
+        Unary::Conj => "torch.conj_physical",
         Unary::Cosh => "torch.cosh",
         Unary::Cosine => "torch.cos",
         Unary::CountLeadingZeros => "leading_zeros",

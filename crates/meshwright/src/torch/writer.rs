@@ -137,8 +137,8 @@ impl<'p> Writer<'p> {
         let _ = writeln!(self.lines, "\n\n# Numbers of the results that it gives.");
         let _ = writeln!(self.lines, "{upper} = {:?}", part.gives);
         let arguments = self.arguments(part);
-        if part.name == "update" {
-            let _ = writeln!(self.lines, "# Numbers of the arguments that it needs.\nUPDATE_NEEDS = {arguments:?}");
+        if matches!(part.name, "backward" | "update") {
+            let _ = writeln!(self.lines, "# Numbers of the arguments that it needs.\n{upper}_NEEDS = {arguments:?}");
         }
         let _ = writeln!(self.lines);
         let takes: Vec<ValueId> =
@@ -186,7 +186,7 @@ impl<'p> Writer<'p> {
     }
 
     /// Arguments that the ops of a part read, or that it overwrites, by number.
-    fn arguments(&self, part: &Part) -> Vec<usize> {
+    pub(super) fn arguments(&self, part: &Part) -> Vec<usize> {
         let program = self.program;
         let mut read: FxHashSet<ValueId> = part.ops.iter().flat_map(|&op| program.outer_reads(op)).collect();
         let results = &program.body().results;

@@ -125,6 +125,7 @@ fn simulated(orders: &[Vec<Pass>], chunks: usize) -> Timeline {
         stages: orders.iter().map(list).collect(),
         arguments: Vec::new(),
         results: Vec::new(),
+        names: Arc::default(),
     };
     simulate(&Prepared::new(pipeline, &[], &free_host()), &free_links(), &free_host())
 }

@@ -8,7 +8,7 @@ use super::promote::{Category, promoted};
 use super::table::Row;
 use super::text::{Node, Operand};
 use crate::models::gradient::pullback;
-use crate::program::{Builder, DType, DTypeKind, Dims, Literal, Shape, Type, ValueId, Values};
+use crate::program::{Builder, DType, DTypeKind, Dims, Literal, Shape, Type, ValueId, Values, encode_number};
 
 /// The values that a row makes, one for each result of the op, or what is wrong.
 pub(super) type Made = Result<Values, String>;
@@ -184,6 +184,11 @@ impl Call<'_> {
         let scalar = match (operand, ty.dtype.kind()) {
             (Operand::Int(number), DTypeKind::Signed | DTypeKind::Unsigned) => {
                 self.builder.literal(Literal::splat_integer(Type::scalar(ty.dtype), *number))
+            }
+            (&Operand::Complex(real, imaginary), DTypeKind::Complex) => {
+                let part = if ty.dtype == DType::Complex128 { DType::F64 } else { DType::F32 };
+                let [real, imaginary] = [real, imaginary].map(|number| encode_number(part, number));
+                self.builder.literal(Literal::splat(Type::scalar(ty.dtype), imaginary << part.bits() | real))
             }
             _ => {
                 let number = number(operand).ok_or("a number is expected")?;

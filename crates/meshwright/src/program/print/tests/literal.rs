@@ -58,6 +58,8 @@ fn floats_read_back_to_the_same_bits() {
     check_constant(Literal::splat(ty("4xcomplex<f32>"), complex), "(1.5, 0xFF800000)");
     let complex = (u128::from(0.25f64.to_bits()) << 64) | u128::from(1.5f64.to_bits());
     check_constant(Literal::splat(ty("complex<f64>"), complex), "(1.5, 0.25)");
+    check_constant(number("4xcomplex<f32>", 2.0), "(2.0, 0.0)");
+    check_constant(number("complex<f64>", -0.5), "(-0.5, 0.0)");
 }
 
 #[test]
