@@ -12,6 +12,8 @@ use super::sketch::{Outcome, Sketch};
 pub(super) const MOST_GAP: f64 = 5e-3;
 /// So often is a frame labelled and simulated with what was told before.
 const MOST_ROUNDS: usize = 3;
+/// Once something fits, so often are others that may be as good.
+const MOST_ROUNDS_LATER: usize = 2;
 /// The same where the last did not fit: by how much is known then.
 const MOST_ROUNDS_MISSED: usize = 4;
 /// Where memory is short or nothing fits yet, labels may promise, by what they differ in from the last, to be worse than the
@@ -45,6 +47,11 @@ impl<'g> Candidate<'g> {
     /// One that is simulated once, whatever comes of it.
     pub(super) fn once(self) -> Candidate<'g> {
         Candidate { most_rounds: 1, ..self }
+    }
+
+    /// One that is tried once something fits.
+    pub(super) fn later(self) -> Candidate<'g> {
+        Candidate { most_rounds: self.most_rounds.min(MOST_ROUNDS_LATER), ..self }
     }
 
     /// One whose first labelling was simulated before.

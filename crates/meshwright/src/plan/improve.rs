@@ -162,7 +162,7 @@ fn split_layers<'g>(
 ) -> Result<Option<Candidate<'g>>, String> {
     let sketch = space.split(&sketch.frame, RUNS)?;
     let until = Until { effort: Effort::Much, most_seconds: outcome.most_seconds(MOST_WORSE_BOUND) };
-    Ok(promising(&sketch, outcome, outcome.limit_bytes(request), None, until))
+    Ok(promising(&sketch, outcome, outcome.limit_bytes(request), None, until).map(Candidate::later))
 }
 
 fn tighten<'g>((sketch, outcome): &Found<'g>, share: f64) -> Option<Candidate<'g>> {

@@ -31,11 +31,18 @@ pub(super) fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidat
     drop_refined(&mut ranked);
     let mut ranked = deepen(ranked);
     ranked.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    let mut kinds: Vec<((usize, bool), bool)> = Vec::new();
+    first_of_kinds(ranked, |frame| (kind(frame), space.is_across(&frame.mesh)))
+}
+
+/// The first of every kind before the rest of it.
+pub(super) fn first_of_kinds<'g, K: PartialEq>(
+    ranked: Vec<Candidate<'g>>,
+    kind: impl Fn(&Frame) -> K,
+) -> Vec<Candidate<'g>> {
+    let mut kinds = Vec::new();
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     for ranked in ranked {
-        let frame = &ranked.sketch.frame;
-        let kind = (kind(frame), space.is_across(&frame.mesh));
+        let kind = kind(&ranked.sketch.frame);
         if kinds.contains(&kind) {
             rest.push(ranked);
         } else {
@@ -48,7 +55,7 @@ pub(super) fn rank<'g>(request: &Request<'_>, space: &Space<'g>) -> Vec<Candidat
 }
 
 /// What frames of different meshes have in common.
-fn kind(frame: &Frame) -> (usize, bool) {
+pub(super) fn kind(frame: &Frame) -> (usize, bool) {
     (frame.microbatches, frame.is_eager)
 }
 

@@ -246,6 +246,7 @@ pub(super) fn search<'g>(request: &Request<'_>, space: &Space<'g>, otherwise: Ot
         rest.extend(held(request, space, &mut searched));
     }
     let best = searched.best_seconds(request).unwrap_or(f64::INFINITY);
+    let rest = if best.is_finite() { rest.into_iter().map(Candidate::later).collect() } else { rest };
     refine(request, rest, best, &mut searched);
     improve(request, space, &mut searched);
     settle(request, &mut searched);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::candidate::Candidate;
 use super::label::{Effort, Labelled, Until};
 use super::parallel::in_parallel;
-use super::rank::MOST_WORSE_RANKED;
+use super::rank::{MOST_WORSE_RANKED, first_of_kinds, kind};
 use super::search::{AT_ONCE, MOST_SIMULATED, MOST_WORSE, Request, Searched};
 use super::sketch::{Outcome, Sketch};
 use super::space::{FIRST_EXPOSURE, Space};
@@ -16,6 +16,8 @@ use crate::tactics::Freedom;
 const LEAST_GAIN: f64 = 0.03;
 /// State lies on the host where that should save more than this share of the time.
 const LEAST_GAIN_ON_HOST: f64 = 0.01;
+/// So many frames are simulated with state on the host once something fits.
+const MOST_HELD: usize = 3;
 /// State is not worth it that takes less than this share of the memory.
 const LEAST_ON_HOST: f64 = 0.05;
 
@@ -145,7 +147,9 @@ pub(super) fn held<'g>(request: &Request<'_>, space: &Space<'g>, searched: &mut 
     let mut candidates: Vec<Candidate<'g>> = labelled.into_iter().flatten().collect();
     candidates.retain(|candidate| candidate.seconds() < most_seconds && candidate.has_room_on_host(request));
     candidates.sort_by(|left, right| left.seconds().total_cmp(&right.seconds()));
-    candidates.truncate(if best.is_some() { AT_ONCE } else { MOST_SIMULATED });
+    // Meshes hardly differ in what fits, numbers of microbatches do.
+    let mut candidates = first_of_kinds(candidates, kind);
+    candidates.truncate(if best.is_some() { MOST_HELD } else { MOST_SIMULATED });
     searched.bound(&candidates);
     candidates
 }
