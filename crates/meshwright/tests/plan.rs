@@ -9,7 +9,7 @@ use meshwright::models::{Family, PRESETS, Preset};
 use meshwright::plan::{Plan, Recipe, Refusal, Request, Told, check as recipe_check, plan};
 use meshwright::program::{AttentionForm, Op, OpId, PrintOptions, Program, print};
 use meshwright::shard::Mesh;
-use meshwright::simulate::engine;
+use meshwright::simulate::{ENGINES, Engine, engine};
 use meshwright::tactics::{Auto, parse as parse_tactics};
 
 use small_steps::{model, small_engine};
@@ -101,6 +101,39 @@ fn plans_in_microbatches_compute_what_the_step_does() {
 #[test]
 fn plans_of_one_device_recompute() {
     check("gpt2", "layers=4 hidden=32 heads=2 vocab=64 seq=64 batch=8", "1xa100-80g", &[0.7], None);
+}
+
+/// Engines that run op by op keep what others never write, also of layers of which the backward pass reads nothing else.
+#[test]
+fn plans_of_every_engine_fit_and_compute_what_the_step_does() {
+    let small = "layers=2 hidden=32 heads=4 vocab=64 seq=8 batch=8 ffn=64";
+    let (t5, llama) = (format!("{small} target_seq=8 head_width=8"), format!("{small} kv_heads=2"));
+    for (name, settings) in [("bert-base", small), ("llama3-8b", &*llama), ("t5-large", &*t5)] {
+        let (program, cluster) = (model(name, settings), parse("4xcpu").expect("a cluster"));
+        let arguments = generate_arguments(&program, 1);
+        let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
+        for engine in ENGINES {
+            let engine = Engine { reserved_bytes: 0, ..engine.clone() };
+            let limited = |limit_bytes| {
+                let (program, cluster, engine) = (&program, &cluster, &engine);
+                plan(&Request { program, cluster, engine, limit_bytes, microbatches: Some(1), told: None, mesh: None })
+            };
+            let free = limited(u64::MAX >> 8).unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+            let limit_bytes = free.peak_bytes * 4 / 5;
+            let found = match limited(limit_bytes) {
+                Ok(found) => found,
+                Err(Refusal::TooLarge(large)) => {
+                    assert!(large.least_bytes > limit_bytes, "{name} by {}", engine.name);
+                    continue;
+                }
+                Err(Refusal::Unplannable(reason)) => panic!("{name} by {}: {reason}", engine.name),
+            };
+            assert!(found.peak_bytes <= limit_bytes, "{name} by {}: {} bytes", engine.name, found.peak_bytes);
+            let parts = evaluate_partitioned(found.runs.one().expect("one stage"), &arguments, Options { wide: true });
+            let difference = difference(&whole, &parts.unwrap_or_else(|error| panic!("{name}: {error:?}")));
+            assert!(difference.relative < 1e-9, "{name} by {}: {difference:?}", engine.name);
+        }
+    }
 }
 
 #[test]

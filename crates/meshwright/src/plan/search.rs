@@ -418,4 +418,30 @@ mod tests {
             assert!(time < 0.08 && memory < 0.04, "{own_limit} bytes: {time} off in time, {memory} in memory");
         }
     }
+
+    /// Devices with a part of the queries have a causal mask that is written out, of which nothing is left out.
+    #[test]
+    fn labels_of_attention_of_some_queries_come_to_what_simulations_say() {
+        let mut model = Model::preset("gpt-1.3b").expect("a preset");
+        [("layers", "1"), ("seq", "8192"), ("batch", "8")]
+            .into_iter()
+            .for_each(|(key, value)| model.set(key, value).expect("a setting"));
+        let program = model.build().expect("a model");
+        let cluster = crate::cluster::parse("8xa100-80g").expect("a cluster");
+        let engine = crate::simulate::engine("xla").expect("an engine");
+        let tactics = "tactic = [{ axis = 'sequence', tile = { 'batch.**' = 1 } }, { auto = true, only = ['state'] }]";
+        let (tactics, all) = (crate::tactics::parse(tactics).expect("tactics"), Default::default());
+        let told = Some(Told::new(&tactics, &all).expect("a plan can be made"));
+        let mesh = Mesh::parse("sequence=8").expect("a mesh");
+        let (program, cluster, limit_bytes) = (&program, &cluster, 80 << 30);
+        let request = Request { program, cluster, engine, limit_bytes, microbatches: Some(1), told, mesh: Some(&mesh) };
+        let measure = |space: &Space<'_>| {
+            let searched = search(&request, space, Otherwise::GiveUp);
+            let (_, outcome) = searched.best(&request).expect("a plan");
+            let labelled = outcome.labelled.loads.forward.computing + outcome.labelled.loads.backward.computing;
+            labelled / outcome.timeline.stages[0].compute_seconds
+        };
+        let share = request.in_space(measure).expect("a space");
+        assert!((0.95..1.05).contains(&share), "labels have {share} of what is computed");
+    }
 }
