@@ -9,7 +9,7 @@ use meshwright::models::{Family, PRESETS, Preset};
 use meshwright::plan::{Plan, Recipe, Refusal, Request, Told, check as recipe_check, plan};
 use meshwright::program::{AttentionForm, Op, OpId, PrintOptions, Program, print};
 use meshwright::shard::Mesh;
-use meshwright::simulate::{ENGINES, Engine, engine};
+use meshwright::simulate::{Engine, engine};
 use meshwright::tactics::{Auto, parse as parse_tactics};
 
 use small_steps::{model, small_engine};
@@ -105,15 +105,16 @@ fn plans_of_one_device_recompute() {
 
 /// Engines that run op by op keep what others never write, also of layers of which the backward pass reads nothing else.
 #[test]
-fn plans_of_every_engine_fit_and_compute_what_the_step_does() {
+fn plans_for_engines_that_run_op_by_op_compute_what_the_step_does() {
     let small = "layers=2 hidden=32 heads=4 vocab=64 seq=8 batch=8 ffn=64";
     let (t5, llama) = (format!("{small} target_seq=8 head_width=8"), format!("{small} kv_heads=2"));
-    for (name, settings) in [("bert-base", small), ("llama3-8b", &*llama), ("t5-large", &*t5)] {
-        let (program, cluster) = (model(name, settings), parse("4xcpu").expect("a cluster"));
+    for (name, settings) in [("llama3-8b", llama), ("t5-large", t5)] {
+        let (program, cluster) = (model(name, &settings), parse("4xcpu").expect("a cluster"));
         let arguments = generate_arguments(&program, 1);
         let whole = evaluate(&program, &arguments, Options { wide: true }).expect("the whole step").results;
-        for engine in ENGINES {
-            let engine = Engine { reserved_bytes: 0, ..engine.clone() };
+        for engine in ["pytorch", "pytorch-cpu"] {
+            let engine =
+                Engine { reserved_bytes: 0, ..meshwright::simulate::engine(engine).expect("an engine").clone() };
             let limited = |limit_bytes| {
                 let (program, cluster, engine) = (&program, &cluster, &engine);
                 plan(&Request { program, cluster, engine, limit_bytes, microbatches: Some(1), told: None, mesh: None })
