@@ -214,7 +214,17 @@ struct Longer<'g> {
 impl<'g> Longer<'g> {
     fn new((sketch, outcome): &Found<'g>, effort: Effort) -> Option<Longer<'g>> {
         let (before, exposure) = (&outcome.labelled, exposed(outcome));
-        let again = sketch.label(before.limit_bytes, exposure, Some(before), Until::spent(effort))?;
+        let label = |from: Option<&Labelled>| sketch.label(before.limit_bytes, exposure, from, Until::spent(effort));
+        let mut again = label(Some(before))?;
+        if again.gap() > MOST_GAP_SETTLED {
+            // Prices of other labels may lead to a bound that says nothing. Without a limit nothing takes longer.
+            let fresh = label(None);
+            let bounds = [fresh.as_ref(), sketch.label_free(exposure).as_ref()]
+                .map(|known| known.map(|known| known.lower_bound_seconds));
+            let bound = bounds.into_iter().flatten().fold(again.lower_bound_seconds, f64::max);
+            again = fresh.filter(|fresh| fresh.seconds < again.seconds).unwrap_or(again);
+            again.lower_bound_seconds = bound.min(again.seconds);
+        }
         let (seconds, labelled_seconds) = (outcome.timeline.step_seconds, before.seconds_with(exposure));
         Some(Longer { sketch: Arc::clone(sketch), seconds, labelled_seconds, exposure, again })
     }
