@@ -12,10 +12,10 @@ use super::sketch::{Outcome, Sketch};
 pub(super) const MOST_GAP: f64 = 5e-3;
 /// So often is a frame labelled and simulated with what was told before.
 const MOST_ROUNDS: usize = 3;
-/// Once something fits, so often are others that may be as good.
-const MOST_ROUNDS_LATER: usize = 2;
 /// The same where the last did not fit: by how much is known then.
 const MOST_ROUNDS_MISSED: usize = 4;
+/// Once something fits, so often are others that may be as good.
+const MOST_ROUNDS_LATER: usize = 2;
 /// Where memory is short or nothing fits yet, labels may promise, by what they differ in from the last, to be worse than the
 /// best by this factor.
 const MOST_WORSE_PROMISED: f64 = 1.015;
