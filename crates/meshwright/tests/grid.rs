@@ -4,11 +4,12 @@
 mod peers;
 
 use meshwright::cluster::parse;
+use meshwright::plan::{Request, Told, plan};
 use meshwright::simulate::engine;
 use meshwright::tactics;
 
 use peers::cases::{self, build};
-use peers::grid::{Candidate, Choice, Grid, STATES, Setting, THREADS, choices, grid, read_choice, try_all};
+use peers::grid::{Candidate, Choice, Grid, REMATS, STATES, Setting, THREADS, choices, grid, read_choice, try_all};
 use peers::ladders::{RUNGS, best_of_grid, best_published};
 use peers::osdp;
 
@@ -171,4 +172,34 @@ fn published_plans_and_the_grid_have_stages() {
     assert_eq!((found.point.stages, found.point.choice.data, found.point.choice.tensor), (2, 2, 4));
     let best = best_of_grid(&program, setting, 16).expect("something fits");
     assert!(best.seconds <= found.seconds, "{} beside {}", best.seconds, found.seconds);
+}
+
+/// Planning may cut state and compute again, and nothing else. It then needs little more than what ZeRO-3 with all layers
+/// computed again takes by hand: the last layer is no part of what repeats, and is kept.
+#[test]
+fn what_layers_computed_again_by_hand_take_is_enough_for_plans() {
+    let settings =
+        [("layers", "12"), ("hidden", "1024"), ("heads", "8"), ("seq", "1024"), ("vocab", "4096"), ("batch", "32")];
+    let cluster = parse("4xa100-80g").expect("a cluster");
+    let engine = engine("xla").expect("an engine");
+    let all =
+        tactics::Auto { only: Some(vec![tactics::Freedom::Remat, tactics::Freedom::State]), ..Default::default() };
+    for (preset, more) in [("gpt-1.3b", &[][..]), ("llama2-7b", &[("kv_heads", "8"), ("ffn", "2816")])] {
+        let program = build(preset, settings.iter().chain(more).copied()).expect("the model is built");
+        let [_, _, layers, _] = REMATS;
+        let [.., zero3] = STATES;
+        let (data, tensor, microbatches) = (4, 1, 1);
+        let (expert, sequence, vocab) = (false, false, false);
+        let choice = Choice { data, tensor, microbatches, expert, sequence, vocab, state: zero3, remat: layers };
+        let by_hand = choice
+            .try_on(&program, Setting { cluster: &cluster, engine, limit_bytes: usize::MAX })
+            .expect("the choice is laid out");
+        let limit_bytes = by_hand.peak_bytes as u64 * 115 / 100;
+        let told = Some(Told::new(&[], &all).expect("a plan can be made"));
+        let request =
+            Request { program: &program, cluster: &cluster, engine, limit_bytes, microbatches: None, told, mesh: None };
+        let planned = plan(&request).unwrap_or_else(|refusal| panic!("{preset}: {refusal:?}"));
+        let (step, most) = (planned.timeline.step_seconds, by_hand.seconds);
+        assert!(step <= most, "{preset}: planned {step} s, by hand {most} s");
+    }
 }

@@ -212,6 +212,7 @@ type Level = (u32, u32);
 /// another bundle than what went there. What others read in the same pass is at the end of a bundle, so that it can be
 /// kept without what is made of it. Ops of a bundle with different levels are different bundles.
 fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level> {
+    let depths = depths(program, bundles);
     let mut is_shared = vec![false; program.values.len()];
     for &op in &program.body().ops {
         for &operand in &program.ops[op].operands {
@@ -219,9 +220,18 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level>
             let is_elsewhere = bundles.of(maker).is_some() && bundles.of(maker) != bundles.of(op);
             let same_pass = anatomy.is_forward(maker) == anatomy.is_forward(op);
             is_shared[operand.index()] |= is_elsewhere && same_pass && bundles.of(op).is_some();
+            // What layers add to is read by the next layer, which is another bundle for what comes back in between. Norms
+            // can then be made again of it, behind the last layer as behind all others.
+            let is_within = bundles.of(op).is_some() && bundles.of(maker) == bundles.of(op);
+            // What is made of arguments alone, as a bias for every token, is no stream.
+            let (made, read) = (depths[maker.index()], depths[op.index()]);
+            if is_within && same_pass && anatomy.is_forward(op) && made > 0 && made != read {
+                let sums = program.ops[op].results.iter().chain([&operand]);
+                sums.for_each(|value| is_shared[value.index()] = true);
+            }
         }
     }
-    let mut levels: Vec<Level> = depths(program, bundles).into_iter().map(|depth| (depth, 0)).collect();
+    let mut levels: Vec<Level> = depths.into_iter().map(|depth| (depth, 0)).collect();
     for bundle in &bundles.list {
         let inside = |op: OpId| bundles.of(op) == bundles.of(bundle.ops[0]);
         let mut reads_inside = vec![false; bundle.ops.len()];
@@ -239,7 +249,9 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level>
         for (index, &op) in bundle.ops.iter().enumerate().rev() {
             let own = levels[op.index()];
             let is_near = |level: &Level| own.0 == 0 || own.0 == level.0;
-            if let Some(level) = lowest[index].filter(|level| !reads_inside[index] && is_near(level)) {
+            let is_read_elsewhere = program.ops[op].results.iter().any(|result| is_shared[result.index()]);
+            let goes_along = !reads_inside[index] && !is_read_elsewhere;
+            if let Some(level) = lowest[index].filter(|level| goes_along && is_near(level)) {
                 levels[op.index()] = own.max(level);
             }
             for &operand in &program.ops[op].operands {

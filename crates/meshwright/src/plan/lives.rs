@@ -20,7 +20,7 @@ pub(super) enum Mode {
     Kept,
     /// It is made once more for the backward pass.
     Again,
-    /// It is not there for the backward pass, which does not read it.
+    /// It is there for nobody who makes something again, and for the backward pass only where that reads it.
     Gone,
 }
 
@@ -67,9 +67,10 @@ struct LateStay {
     early_end: usize,
     /// When it is made again, at the earliest.
     again: usize,
+    /// After the last reader, in the backward pass or of what is made again.
     end: usize,
-    /// Whether the backward pass reads it, or only what is made again.
-    is_read: bool,
+    /// After the last reader of the backward pass, where there is one.
+    read_end: Option<usize>,
     /// It goes to memory only where it is kept.
     is_passing: bool,
     /// Others than the backward pass read it, so that it is kept where the rest is made again.
@@ -116,12 +117,12 @@ impl Lives {
         let mut modes: Vec<Vec<Mode>> = Vec::with_capacity(classes.members.len());
         for (class, members) in classes.members.iter().enumerate() {
             let mut is_late = false;
-            let mut may_go = true;
+            let mut may_go = false;
             let mut may_make_again = false;
             for (index, &bundle) in members.iter().enumerate() {
                 let life = finder.life(bundle);
                 is_late |= !life.late.is_empty();
-                may_go &= life.late.iter().all(|stay| !stay.is_read);
+                may_go |= life.late.iter().any(|stay| stay.read_end.is_none());
                 may_make_again |= life.late.iter().any(|stay| !stay.is_shared);
                 lives[class][index] = life;
             }
@@ -249,20 +250,16 @@ impl Life {
         }
         for stay in &self.late {
             let bytes = stay.what.bytes(parts, choice);
-            if stay.is_passing {
-                if mode == Mode::Kept {
-                    add(bytes, stay.early_end, stay.end.max(stay.early_end));
-                }
-                continue;
-            }
-            match mode {
-                Mode::Kept => add(bytes, stay.made, stay.end.max(stay.early_end)),
-                Mode::Again if stay.is_shared => add(bytes, stay.made, stay.end.max(stay.early_end)),
-                Mode::Again => {
-                    add(bytes, stay.made, stay.early_end);
-                    add(bytes, stay.again, stay.end.max(stay.again + 1));
-                }
-                Mode::Gone => add(bytes, stay.made, stay.early_end),
+            let is_again = mode == Mode::Again && !stay.is_shared;
+            let kept_end = match mode {
+                Mode::Gone => stay.read_end.unwrap_or_default(),
+                Mode::Again if is_again => 0,
+                Mode::Kept | Mode::Again => stay.end,
+            };
+            let start = if stay.is_passing { stay.early_end } else { stay.made };
+            add(bytes, start, kept_end.max(stay.early_end));
+            if is_again && !stay.is_passing {
+                add(bytes, stay.again, stay.end.max(stay.again + 1));
             }
         }
     }
@@ -362,8 +359,8 @@ impl Finder<'_> {
                 let what = What::Beside { op, value, share };
                 let early_end = made + 1;
                 // Where the backward pass reads nothing of its layer, it is not made again for anybody.
-                let (is_read, is_passing, is_shared) = (true, false, again == usize::MAX);
-                life.late.push(LateStay { what, made, early_end, again, end, is_read, is_passing, is_shared });
+                let (read_end, is_passing, is_shared) = (Some(end), false, again == usize::MAX);
+                life.late.push(LateStay { what, made, early_end, again, end, read_end, is_passing, is_shared });
             }
             let is_passing = buffers.is_passing(value);
             let Some(end) = buffers.of(value).iter().map(|&reader| times.end(reader)).max() else { continue };
@@ -386,12 +383,12 @@ impl Finder<'_> {
                 continue;
             }
             let early_end = self.early_readers(value).map(|reader| times.end(reader)).max().unwrap_or(made + 1);
-            let late = self.late_readers(value).map(|reader| times.end(reader)).max();
+            let read_end = self.late_readers(value).map(|reader| times.end(reader)).max();
             // What reads it within the bundle is made again together with it.
             let others =
                 self.early_readers(value).filter_map(|reader| self.bundle(reader)).filter(|&other| other != bundle);
             let needed = others.map(|reader| self.layer_late[reader]).filter(|&late| late != usize::MAX).max();
-            let Some(end) = late.max(needed.map(|late| late + 1)) else {
+            let Some(end) = read_end.max(needed.map(|late| late + 1)) else {
                 if is_passing {
                     continue;
                 }
@@ -400,8 +397,7 @@ impl Finder<'_> {
             };
             let again = self.layer_late[bundle];
             let is_shared = again == usize::MAX || self.ground.is_shared(self.classes, value);
-            let is_read = late.is_some();
-            life.late.push(LateStay { what, made, early_end, again, end, is_read, is_passing, is_shared });
+            life.late.push(LateStay { what, made, early_end, again, end, read_end, is_passing, is_shared });
         }
         life
     }
