@@ -214,6 +214,7 @@ type Level = (u32, u32);
 fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level> {
     let depths = depths(program, bundles);
     let mut is_shared = vec![false; program.values.len()];
+    let mut is_sum = is_shared.clone();
     for &op in &program.body().ops {
         for &operand in &program.ops[op].operands {
             let Some(maker) = program.producer(operand) else { continue };
@@ -221,13 +222,16 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level>
             let same_pass = anatomy.is_forward(maker) == anatomy.is_forward(op);
             is_shared[operand.index()] |= is_elsewhere && same_pass && bundles.of(op).is_some();
             // What layers add to is read by the next layer, which is another bundle for what comes back in between. Norms
-            // can then be made again of it, behind the last layer as behind all others.
+            // can then be made again of it, behind the last layer as behind all others. What is made of arguments alone, as
+            // a bias for every token, is no stream.
             let is_within = bundles.of(op).is_some() && bundles.of(maker) == bundles.of(op);
-            // What is made of arguments alone, as a bias for every token, is no stream.
+            let is_stream =
+                is_within && same_pass && anatomy.is_forward(op) && program.ops[maker].op == program.ops[op].op;
             let (made, read) = (depths[maker.index()], depths[op.index()]);
-            if is_within && same_pass && anatomy.is_forward(op) && made > 0 && made != read {
-                let sums = program.ops[op].results.iter().chain([&operand]);
-                sums.for_each(|value| is_shared[value.index()] = true);
+            if is_stream && made > 0 && made != read {
+                for sum in program.ops[op].results.iter().chain([&operand]) {
+                    (is_shared[sum.index()], is_sum[sum.index()]) = (true, true);
+                }
             }
         }
     }
@@ -249,8 +253,8 @@ fn levels(program: &Program, anatomy: &Anatomy, bundles: &Bundles) -> Vec<Level>
         for (index, &op) in bundle.ops.iter().enumerate().rev() {
             let own = levels[op.index()];
             let is_near = |level: &Level| own.0 == 0 || own.0 == level.0;
-            let is_read_elsewhere = program.ops[op].results.iter().any(|result| is_shared[result.index()]);
-            let goes_along = !reads_inside[index] && !is_read_elsewhere;
+            let goes_along =
+                !reads_inside[index] && !program.ops[op].results.iter().any(|result| is_sum[result.index()]);
             if let Some(level) = lowest[index].filter(|level| goes_along && is_near(level)) {
                 levels[op.index()] = own.max(level);
             }

@@ -385,16 +385,14 @@ mod tests {
     use crate::plan::candidate::exposed;
 
     /// What labels take of time and memory, beside what the lowered plan does: free, short of memory, in microbatches.
-    #[test]
-    fn labels_come_to_what_simulations_say() {
-        let mut model = Model::preset("gpt-2.6b").expect("a preset");
-        [("layers", "4"), ("batch", "64")]
-            .into_iter()
-            .for_each(|(key, value)| model.set(key, value).expect("a setting"));
+    #[track_caller]
+    fn check_labels(preset: &str, settings: &[(&str, &str)], cluster: &str, limits: &[(f64, usize)]) {
+        let mut model = Model::preset(preset).expect("a preset");
+        settings.iter().for_each(|(key, value)| model.set(key, value).expect("a setting"));
         let program = model.build().expect("a model");
-        let cluster = crate::cluster::parse("8xa100-80g").expect("a cluster");
+        let cluster = crate::cluster::parse(cluster).expect("a cluster");
         let engine = crate::simulate::engine("xla").expect("an engine");
-        for (own_limit, microbatches) in [(60e9, 1), (6.4e9, 1), (2.9e9, 4)] {
+        for &(own_limit, microbatches) in limits {
             let limit_bytes = (own_limit * (1.0 + engine.fragmentation)) as u64 + engine.reserved_bytes as u64;
             let request = Request {
                 program: &program,
@@ -417,6 +415,22 @@ mod tests {
             let (time, memory) = request.in_space(measure).expect("a space");
             assert!(time < 0.08 && memory < 0.04, "{own_limit} bytes: {time} off in time, {memory} in memory");
         }
+    }
+
+    #[test]
+    fn labels_come_to_what_simulations_say() {
+        check_labels(
+            "gpt-2.6b",
+            &[("layers", "4"), ("batch", "64")],
+            "8xa100-80g",
+            &[(60e9, 1), (6.4e9, 1), (2.9e9, 4)],
+        );
+    }
+
+    /// Of what layers add to, the backward pass reads some in the last layer alone.
+    #[test]
+    fn labels_of_layers_that_differ_in_the_last_come_to_what_simulations_say() {
+        check_labels("llama2-7b", &[("layers", "24"), ("vocab", "1024"), ("batch", "64")], "8xh100", &[(28e9, 1)]);
     }
 
     /// Devices with a part of the queries have a causal mask that is written out, of which nothing is left out.
