@@ -122,6 +122,27 @@ def updated() -> dict[str, float]:
     return found
 
 
+def turned() -> float:
+    """How far matrices are from those of one process after some steps of Muon, which updates tall ones turned, in stages.
+    Of numbers of 64 bits it makes the same ones of 16, however sums were added up."""
+    ways = []
+    for is_staged in (False, True):
+        torch.manual_seed(0)
+        layers = [module for sizes in ((8, 16), (16, 8)) for module in (torch.nn.Linear(*sizes, bias=False), torch.nn.Tanh())]
+        model = torch.nn.Sequential(*layers).double()
+        made, batch = (model, torch.optim.Muon(model.parameters(), lr=0.1)), torch.randn(8, 8).double()
+        if is_staged:
+            made = mw.torch.parallelize(*made, batch, mean, **STAGED)
+        for _ in range(3):
+            output = made[0](batch)
+            (output if is_staged else mean(output)).backward()
+            made[1].step()
+            made[1].zero_grad()
+        ways.append(dict(made[0].named_parameters()))
+    expected, found = ways
+    return max(difference(value.full_tensor().detach(), expected[path].detach()) for path, value in found.items())
+
+
 def averaged() -> dict[str, Any]:
     """How far the average of a model over some steps is from that of one process, and the losses of both."""
     torch.manual_seed(0)
@@ -283,7 +304,7 @@ def by_lanes() -> dict[str, Any]:
 
 WORK = {
     "waited": waited, "told": told, "by_lanes": by_lanes,
-    "drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "freed": freed,
+    "drawn": drawn, "share": share, "evaluated": evaluated, "clipped": clipped, "updated": updated, "turned": turned, "freed": freed,
     "averaged": averaged, "updating": updating, "mapped": mapped, "planned_before": planned_before,
     "compiled": compiled,
 }  # fmt: skip

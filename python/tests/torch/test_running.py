@@ -188,7 +188,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,updating,averaged,mapped,planned_before,freed,waited,told,by_lanes", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,turned,updating,averaged,mapped,planned_before,freed,waited,told,by_lanes", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -218,6 +218,10 @@ def test_gradients_are_clipped_by_the_norm_of_all_stages(modes):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_update_as_on_one_process(modes, name):
     assert modes["updated"][name] < 1e-4
+
+
+def test_matrices_that_are_updated_turned_are_so_in_stages(modes):
+    assert modes["turned"] < 1e-4
 
 
 def test_memory_of_updates_in_stages_is_what_was_foretold(modes):
