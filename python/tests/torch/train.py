@@ -67,6 +67,8 @@ ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext",
 ALL += [f"{model}:{plan}" for model in ("qwen_moe", "gpt_oss", "fnet") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 ALL += [f"spectrum:{plan}" for plan in ("zero3", "micro")]
 ALL += [f"remembers:{plan}" for plan in ("auto", "data", "zero3")]
+# Whose first stage has no backward pass, and could run ahead of the second.
+ALL += [f"frozen:{plan}" for plan in ("auto", "stages2")]
 ALL += [f"clip:{plan}" for plan in ("auto", "zero3", "megatron")]
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02
