@@ -220,7 +220,7 @@ def test_optimizers_update_as_on_one_process(modes, name):
     assert modes["updated"][name] < 1e-4
 
 
-def test_matrices_that_are_updated_turned_are_so_in_stages(modes):
+def test_matrices_that_are_updated_turned_are_the_same_in_stages(modes):
     assert modes["turned"] < 1e-4
 
 
