@@ -5,7 +5,8 @@ foretold.
 
 trains the models of `python/tests/torch/models.py` for five steps under every plan of `python/tests/torch/train.py`: by
 presets, automatic without a limit and under three, with ops computed again or in slices, and in stages. Memory is that of
-the process that has most, from the events of PyTorch's allocator. All of it takes an hour on two cores.
+the process that has most, from the events of PyTorch's allocator. All of it takes tens of minutes on two cores; names of
+models choose some.
 """
 
 from __future__ import annotations

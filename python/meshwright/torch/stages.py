@@ -13,7 +13,7 @@ import torch.distributed as dist
 from meshwright import _core
 from meshwright.torch.backends import is_gloo
 from meshwright.torch.collectives import make_groups
-from meshwright.torch.outbox import Outbox
+from meshwright.torch.outbox import Outbox, can_wait
 from meshwright.torch.place import device_mesh, part_of
 from meshwright.torch.processes import Control
 from meshwright.torch.record import OF_NAMES
@@ -68,6 +68,7 @@ class StagedStep:
         self.results |= {name: self._stored(buffer) for name, buffer in self.made.items()}
         self.sources = self._sources()
         self.outbox = Outbox(device.type)
+        self.waits = can_wait(pipeline.instructions)
         # By which groups values go to later stages, and to earlier ones.
         self.lanes: list[Any] = [None, None]
 
@@ -152,8 +153,13 @@ class StagedStep:
     def forward(self, given: Parts) -> tuple[dict[str, torch.Tensor], Any]:
         memory = self._filled(given)
         updates: list[Update] = []
+        # The number of what is sent next, as it was before the last piece ran.
+        mark = self.outbox.next
         for kind, first, second, microbatch in self.pipeline.instructions[self.stage]:
             if kind == "run":
+                if self.waits:
+                    self.outbox.wait(mark)
+                mark = self.outbox.next
                 self._run(memory, first, microbatch, updates)
             elif kind == "send":
                 self._send(memory, first, second, microbatch)

@@ -140,6 +140,21 @@ def resnet50(batch: int = 2) -> Case:
     return Case(model, (torch.randn(batch, 3, 33, 33).double(),), _classes, rate=1e-6)
 
 
+class Narrow(torchvision.models.ResNet):
+    """A ResNet of the same kinds of blocks, with an eighth of their channels and fewer of each."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__(torchvision.models.resnet.Bottleneck, [2, 2, 1, 1])
+        self.fc = torch.nn.Linear(256, classes)
+
+    def _make_layer(self, block: Any, planes: int, *args: Any, **kwargs: Any) -> torch.nn.Sequential:
+        return super()._make_layer(block, planes // 8, *args, **kwargs)
+
+
+def resnet(batch: int = 2) -> Case:
+    return Case(Narrow(5).double(), (torch.randn(batch, 3, 33, 33).double(),), _classes, rate=1e-6)
+
+
 class Twice(torch.nn.Sequential):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(
@@ -352,4 +367,21 @@ def remembers(batch: int = 2) -> Case:
     return Case(Remembers(), torch.randn(batch, 8))
 
 
-MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, unet, encoder, lstm, second, convnext, translator, shared, einsum, bags, spectrum, remembers)}
+class Frozen(torch.nn.Module):
+    """Large images go through layers that are not trained, and a small head learns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.ReLU())
+        self.inner.requires_grad_(False)
+        self.middle, self.head = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.middle(self.inner(images).mean((2, 3)))))
+
+
+def frozen(batch: int = 2) -> Case:
+    return Case(Frozen(), torch.randn(batch, 3, 8, 8), _square)
+
+
+MODELS = {make.__name__: make for make in (gpt2, deep, bert, llama, mixtral, qwen_moe, gpt_oss, fnet, clip, t5, vit, resnet50, resnet, unet, encoder, lstm, second, convnext, translator, shared, einsum, bags, spectrum, remembers, frozen)}

@@ -54,6 +54,19 @@ def test_tactics_decide_and_exports_tell():
     assert not arguments.notes
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("runs", [False, True])
+def test_matrices_that_are_updated_turned_have_stages(dtype, runs):
+    layers = [module for sizes in ((8, 16), (16, 8)) for module in (torch.nn.Linear(*sizes, bias=False), torch.nn.Tanh())]
+    model = torch.nn.Sequential(*layers).to(dtype)
+    optimizer = torch.optim.Muon(model.parameters(), lr=0.1)
+    options = {"mesh": {"data": 2}, "microbatches": 2, "cluster": "4xcpu", "runs": runs}
+    for inner in (mw.data("data"), mw.auto()):
+        plan = mw.torch.plan(model, optimizer, torch.zeros(8, 8, dtype=dtype), mean, tactics=[mw.stages(2), inner], **options)
+        # All of the backward pass is one, and no part of the update.
+        assert {stage for name, stage, *_ in plan.pieces if name.startswith("backward")} == {0, 1}
+
+
 def test_buffers_that_another_stage_makes_are_refused():
     case = models.remembers(8)
     program = mw.torch.capture(case.model, case.batch, None, torch.optim.SGD(case.model.parameters(), 0.1), runs=True).program

@@ -18,11 +18,11 @@ from optimizers import OPTIMIZERS
 from train import ALL
 
 import meshwright as mw
-from meshwright.torch import collectives
+from meshwright.torch import collectives, outbox
 
 WORLD = 4
 # Some of the models and plans of `train.py`; all of them take an hour.
-FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "einsum:micro", "einsum:stages2", "bags:micro", "spectrum:zero3", "remembers:zero3"]
+FEW = ["gpt2:auto", "gpt2:zero2", "gpt2:2d", "gpt2:micro", "gpt2:stages2", "gpt2:stages3", "gpt2:less", "gpt2:split", "deep:remat", "llama:zero3", "bert:micro", "bert:stages4", "mixtral:data", "mixtral:less", "mixtral:micro", "qwen_moe:stages2", "gpt_oss:micro", "fnet:micro", "clip:zero3", "t5:stages2", "vit:stages2", "encoder:stages2", "lstm:micro", "second:micro", "second:stages2", "convnext:stages4", "unet:stages3", "translator:stages2", "shared:stages2", "einsum:micro", "einsum:stages2", "bags:micro", "spectrum:zero3", "remembers:zero3", "frozen:stages2"]
 CASES = ALL if os.environ.get("LONG") else FEW
 
 
@@ -188,7 +188,7 @@ def test_stages_load_files_that_have_tied_tensors_once(stored):
 
 @pytest.fixture(scope="module")
 def modes():
-    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,updating,averaged,mapped,planned_before,freed,waited,told,by_lanes", seconds=300)
+    return processes.run(WORLD, "modes.py", "drawn,share,evaluated,clipped,updated,turned,updating,averaged,mapped,planned_before,freed,waited,told,by_lanes", seconds=300)
 
 
 def test_dropout_is_the_same_under_every_plan(modes):
@@ -218,6 +218,10 @@ def test_gradients_are_clipped_by_the_norm_of_all_stages(modes):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_update_as_on_one_process(modes, name):
     assert modes["updated"][name] < 1e-4
+
+
+def test_matrices_that_are_updated_turned_are_the_same_in_stages(modes):
+    assert modes["turned"] < 1e-4
 
 
 def test_memory_of_updates_in_stages_is_what_was_foretold(modes):
@@ -259,6 +263,17 @@ def test_what_goes_between_stages_needs_neither_tags_nor_both_ways_of_a_group(mo
     found = modes["by_lanes"]
     assert found["lanes"] == pytest.approx(found["gloo"], rel=1e-6)
     assert found["ways"] > 0 and not found["both"]
+
+
+def test_stages_wait_for_what_they_sent_where_all_still_come_to_an_end():
+    run = ("run", 0, -1, None)
+    behind = [("receive", 7, -1, 0), run, ("receive", 7, -1, 1), run]
+    ahead = [run, ("send", 0, 7, 0), run, ("send", 0, 7, 1), run]
+    assert outbox.can_wait([ahead, behind])
+    # What is sent first is looked at last, by a stage that waits for something else until then.
+    late = [("receive", 8, -1, None), run, ("receive", 7, -1, 0)]
+    early = [run, ("send", 0, 7, 0), run, run, ("send", 1, 8, None)]
+    assert not outbox.can_wait([early, late])
 
 
 def test_what_processes_run_is_compiled():

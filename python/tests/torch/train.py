@@ -50,14 +50,16 @@ PLANS: dict[str, dict[str, Any]] = {
     # As ZeRO-3, with so many ops in slices.
     "split": {"mesh": {"data": 4}, "tactics": [mw.data("data"), mw.zero3("data")], "microbatches": 1, "slices": 3},
 }
-MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet50")
+MODELS = ("gpt2", "bert", "llama", "mixtral", "t5", "vit", "resnet")
 # What depends on all of a batch at once, as the norms of batches do, has no microbatches.
-WHOLE = {"resnet50", "unet"}
+WHOLE = {"resnet50", "resnet", "unet"}
 # Losses that depend on the loads of experts need those of a whole batch before any gradient, and do so in stages too.
 WHOLE_IN_STAGES = {"mixtral"}
 # Models by name and plans, which is all that is compared.
 ALL = [f"{model}:{plan}" for model in MODELS for plan in PLANS if plan != "micro" or model not in WHOLE]
 ALL += ["deep:remat", "unet:stages3"]
+# One that is as large as people have it, of which a row takes a minute.
+ALL += [f"resnet50:{plan}" for plan in ("2d", "stages2")]
 # What puts sequences before batches, or channels last, on its way, what has samples along the second dimension, attends to
 # another sequence, has layers at several places, products of `einsum`, or bags of embeddings.
 ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext", "translator", "shared", "einsum", "bags") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
@@ -65,6 +67,8 @@ ALL += [f"{model}:{plan}" for model in ("encoder", "lstm", "second", "convnext",
 ALL += [f"{model}:{plan}" for model in ("qwen_moe", "gpt_oss", "fnet") for plan in ("auto", "zero3", "micro", "stages2", "stages4")]
 ALL += [f"spectrum:{plan}" for plan in ("zero3", "micro")]
 ALL += [f"remembers:{plan}" for plan in ("auto", "data", "zero3")]
+# Whose first stage has no backward pass, and could run ahead of the second.
+ALL += [f"frozen:{plan}" for plan in ("auto", "stages2")]
 ALL += [f"clip:{plan}" for plan in ("auto", "zero3", "megatron")]
 # How far above the least a limit is where its share does not fit.
 ROOM = 1.02
@@ -72,18 +76,32 @@ ROOM = 1.02
 
 def limited(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
     """Options with a limit of memory in place of the share of what a plan without one takes. The first process plans."""
-    share, told = options.pop("share"), [None]
+    share, told = options["share"], [None]
     if dist.get_rank() == 0:
         program = capture(model, batch, loss_fn, make(model.parameters()), runs=True, batch_dim=None).program
-        asked = {"memory": None, "stages": None, "tactics": None, "mesh": None, "microbatches": None, **options}
+        asked = {"memory": None, "stages": None, "tactics": None, "mesh": None, "microbatches": None, **without_share(options)}
         told = [int(make_plan(program, "4xcpu", engine="pytorch-cpu", **asked).peak_bytes * share)]
-        try:
-            make_plan(program, "4xcpu", engine="pytorch-cpu", **{**asked, "memory": told[0]})
-        except mw.DoesNotFit as error:
-            number, unit = re.search(r"the smallest plan found takes ([\d.]+) (\w+)", str(error)).groups()
-            told = [int(float(number) * {"B": 1, "KiB": 2**10, "MiB": 2**20}[unit] * ROOM)]
     dist.broadcast_object_list(told)
     return {**options, "memory": told[0]}
+
+
+def without_share(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != "share"}
+
+
+def parallelized(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> Any:
+    """The model and optimizer of all processes, and the limit that they keep: where a share does not fit, little more than
+    the least that does."""
+    asked = without_share(options)
+    try:
+        made = mw.torch.parallelize(model, make(model.parameters()), batch, loss_fn, **asked)
+    except mw.DoesNotFit as error:
+        if "share" not in options:
+            raise
+        number, unit = re.search(r"the smallest plan found takes ([\d.]+) (\w+)", str(error)).groups()
+        asked["memory"] = int(float(number) * {"B": 1, "KiB": 2**10, "MiB": 2**20}[unit] * ROOM)
+        made = mw.torch.parallelize(model, make(model.parameters()), batch, loss_fn, **asked)
+    return *made, asked.get("memory")
 
 
 def sliced(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, options: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +147,7 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
         if key in options:
             options = change(model, batch, loss_fn, make, options)
     started = time.monotonic()
-    model, optimizer = mw.torch.parallelize(model, make(model.parameters()), batch, loss_fn, **options)
+    model, optimizer, limit = parallelized(model, batch, loss_fn, make, options)
     planned = time.monotonic() - started
     schedules = [torch.optim.lr_scheduler.StepLR(each, 2, 0.5) for each in (own, optimizer)]
     args, kwargs = arguments_of(batch)
@@ -175,7 +193,7 @@ def compare(model: torch.nn.Module, batch: Any, loss_fn: Any, make: Optimizer, o
     told = json.loads(model.plan.json or "{}")
     return {
         "worst": worst, "plan": repr(model.plan), "planned": planned, "predicted": model.plan.peak_bytes,
-        "limit": options.get("memory"), "recomputed": len(told.get("recomputed", [])), "slices": len(told.get("splits", [])),
+        "limit": limit, "recomputed": len(told.get("recomputed", [])), "slices": len(told.get("splits", [])),
         "measured": measured(model, optimizer, batch, step),
     }  # fmt: skip
 

@@ -289,7 +289,8 @@ impl Dependencies {
 }
 
 /// The gradient of every parameter: what its update reads that is of its shape and owes nothing to
-/// the optimizer; of several such values the one made first.
+/// the optimizer, or what the step gives back as gradient by its name, since products may stand between that and the
+/// update; of several such values the one made first.
 fn gradients(
     program: &Program,
     next: &[Option<usize>],
@@ -297,13 +298,24 @@ fn gradients(
     forward: &Dependencies,
 ) -> Vec<Option<ValueId>> {
     let owing = owing_to_optimizer(program, classes, forward);
-    let gradient = |(pair, &class): (&Option<usize>, &ArgumentClass)| {
-        let result = pair.filter(|_| class == ArgumentClass::Parameter)?;
+    let gradient = |argument: usize| {
+        let result = next[argument].filter(|_| classes[argument] == ArgumentClass::Parameter)?;
         let mut chain = Chain { program, forward, owing: &owing, known: FxHashMap::default(), found: Vec::new() };
         chain.follow(program.body().results[result]);
-        chain.found.into_iter().min_by_key(|&value| program.producer(value))
+        let found = chain.found.into_iter().chain(named_gradient(program, argument, forward));
+        found.min_by_key(|&value| program.producer(value))
     };
-    next.iter().zip(classes).map(gradient).collect()
+    (0..classes.len()).map(gradient).collect()
+}
+
+/// The result that has the name of a parameter's gradient: `grads.a.weight` of `params.a.weight`.
+fn named_gradient(program: &Program, argument: usize, forward: &Dependencies) -> Option<ValueId> {
+    let path = program.arguments[argument].name.strip_prefix("params.")?;
+    let is_named = |name: &str| name.strip_prefix("grads.") == Some(path);
+    let number = program.results.iter().position(|result| is_named(&result.name))?;
+    let value = program.body().results[number];
+    let is_made_later = program.producer(value).is_some_and(|op| !forward.ops[op.index()]);
+    is_made_later.then_some(value)
 }
 
 /// For every value, whether it depends on state that no loss reads.
@@ -320,8 +332,8 @@ fn owing_to_optimizer(program: &Program, classes: &[ArgumentClass], forward: &De
     owing
 }
 
-/// A way back from the next value of a parameter, through elementwise ops on values of its shape, and what moves
-/// them between devices.
+/// A way back from the next value of a parameter, through elementwise ops on values of its shape, and what turns them
+/// or moves them between devices.
 struct Chain<'p> {
     program: &'p Program,
     forward: &'p Dependencies,
@@ -357,6 +369,10 @@ impl Chain<'_> {
             let is_update = self.follow(part) || self.owing[value.index()];
             self.known.insert(value, is_update);
             return is_update;
+        }
+        if matches!(operation.op, Op::Transpose { .. }) && self.owing[value.index()] {
+            // A tall matrix may be updated as a wide one.
+            self.follow(operation.operands[0]);
         }
         if !operation.op.is_elementwise() {
             return self.owing[value.index()];

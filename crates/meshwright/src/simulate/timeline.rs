@@ -11,6 +11,7 @@ use super::prepare::Prepared;
 use super::run::{Run, Runner, run_early};
 use crate::cluster::{Cluster, Collective};
 use crate::pipeline::{Instruction, PieceKind, Pipeline};
+use crate::profile::MemoryModel;
 
 /// A step in time.
 #[derive(Clone, Debug)]
@@ -144,6 +145,9 @@ struct Stage<'p> {
     now: f64,
     /// When what was sent to each stage has left.
     links: Vec<f64>,
+    /// What was sent since something ran last, and of this what is let go of then.
+    sent: Vec<usize>,
+    leaving: Vec<usize>,
     /// How long the last backward piece took: gradients are summed beside it.
     last_backward: f64,
     live: LiveBytes,
@@ -164,6 +168,8 @@ impl<'p> Stage<'p> {
             next: 0,
             now: 0.0,
             links,
+            sent: Vec::new(),
+            leaving: Vec::new(),
             last_backward: 0.0,
             live,
             timeline: StageTimeline::default(),
@@ -183,13 +189,14 @@ impl<'p> Stage<'p> {
                 Instruction::Send { buffer, microbatch, to, into } => {
                     let message = self.send(costs, buffer, microbatch, to);
                     messages.insert((into, microbatch.unwrap_or(usize::MAX)), message);
+                    self.sent.push(buffer);
                 }
                 Instruction::Receive { buffer, microbatch, from } => {
                     let Some(message) = messages.remove(&(buffer, microbatch.unwrap_or(usize::MAX))) else { return };
                     self.receive(message, buffer, microbatch, from);
                 }
                 Instruction::Accumulate { from, into, .. } => self.accumulate(from, into),
-                Instruction::Free { buffer, .. } => self.live.free(self.pipeline, buffer),
+                Instruction::Free { buffer, .. } => self.free(buffer),
             }
             self.next += 1;
         }
@@ -208,6 +215,8 @@ impl<'p> Stage<'p> {
         };
         let within = self.live.run(self.pipeline, piece, &costs.prepared.programs[program].memory.temporaries);
         self.timeline.usage.push((self.now, within));
+        self.sent.clear();
+        std::mem::take(&mut self.leaving).into_iter().for_each(|buffer| self.live.free(self.pipeline, buffer));
         if matches!(piece.kind, PieceKind::Backward | PieceKind::Weights) {
             self.last_backward = run.seconds;
         }
@@ -222,6 +231,12 @@ impl<'p> Stage<'p> {
         self.timeline.spans.push(StageSpan { kind: SpanKind::Piece(number), microbatch, start, end, early });
         self.timeline.usage.push((end, self.live.bytes()));
         self.now = end;
+    }
+
+    /// PyTorch has what it sends until it has arrived, and where others take it later, runs the next piece meanwhile.
+    fn free(&mut self, buffer: usize) {
+        let is_leaving = self.engine.memory_model == MemoryModel::Written && self.sent.contains(&buffer);
+        if is_leaving { self.leaving.push(buffer) } else { self.live.free(self.pipeline, buffer) }
     }
 
     fn span(&mut self, kind: SpanKind, microbatch: Option<usize>, seconds: f64) {

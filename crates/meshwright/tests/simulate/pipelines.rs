@@ -7,7 +7,7 @@ use meshwright::pipeline::{Buffer, Instruction, Piece, PieceKind, Pipeline, Role
 use meshwright::profile::Class;
 use meshwright::program::{DType, Program, Type};
 use meshwright::shard::Mesh;
-use meshwright::simulate::{Prepared, Runner, Timeline, kernels, run, simulate};
+use meshwright::simulate::{Engine, Prepared, Runner, Timeline, engine, kernels, run, simulate};
 
 use crate::{assert_close, free_host, free_links};
 
@@ -97,8 +97,12 @@ fn instructions(pass: Pass, stages: usize, chunks: usize, is_split: bool) -> Vec
     list
 }
 
-/// Simulates stages that do these passes, each of one product of its own but for backward passes of both.
 fn simulated(orders: &[Vec<Pass>], chunks: usize) -> Timeline {
+    simulated_by(&free_host(), orders, chunks)
+}
+
+/// Simulates stages that do these passes, each of one product of its own but for backward passes of both.
+fn simulated_by(engine: &Engine, orders: &[Vec<Pass>], chunks: usize) -> Timeline {
     let stages = orders.len();
     let is_split = orders.iter().flatten().any(|pass| pass.0 == WEIGHTS);
     let (one, two) = (products(1), products(2));
@@ -127,7 +131,7 @@ fn simulated(orders: &[Vec<Pass>], chunks: usize) -> Timeline {
         results: Vec::new(),
         names: Arc::default(),
     };
-    simulate(&Prepared::new(pipeline, &[], &free_host()), &free_links(), &free_host())
+    simulate(&Prepared::new(pipeline, &[], engine), &free_links(), engine)
 }
 
 fn gpipe(stages: usize, microbatches: usize) -> Vec<Vec<Pass>> {
@@ -240,6 +244,19 @@ fn schedules_keep_as_many_microbatches_as_they_have_begun() {
     assert_eq!(kept(&one_forward_one_backward(4, 16)), [4, 3, 2, 1]);
     assert_eq!(kept(&gpipe(4, 8)), [8; 4]);
     assert_eq!(kept(&gpipe(4, 16)), [16; 4]);
+}
+
+#[test]
+fn what_is_sent_stays_while_the_next_piece_runs_on_pytorch() {
+    let grows = |engine: &Engine| -> Vec<usize> {
+        let timeline = simulated_by(engine, &gpipe(2, 3), 2);
+        // Bytes as every piece begins and ends, of which the first three make what is sent.
+        let begins: Vec<usize> = timeline.stages[0].usage.iter().step_by(2).map(|(_, bytes)| *bytes).collect();
+        begins[..3].windows(2).map(|pair| pair[1] - pair[0]).collect()
+    };
+    let sent = 512 * 512 * 4;
+    assert_eq!(grows(engine("pytorch-cpu").expect("an engine")), [KEPT_BYTES + sent, KEPT_BYTES]);
+    assert_eq!(grows(&free_host()), [KEPT_BYTES; 2]);
 }
 
 #[test]
