@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Made};
-use super::elementwise::scaled;
+use super::elementwise::{is_one, scaled};
 use super::merged::{columns, rows, single};
 use crate::program::{Attention, AttentionGrad, Convolution, DType, Dims, Direction, Op, Shape, Type, ValueId, Values};
 
@@ -33,6 +33,10 @@ pub(super) fn baddbmm(call: &mut Call<'_>) -> Made {
 fn added_product(call: &mut Call<'_>, batched: bool) -> Made {
     let ty = call.result(0)?;
     let made = product(call, 1, 2, batched)?;
+    // Factors are no numbers of 16 bits, nor is what they multiply.
+    let is_plain = is_one(call.operand(3)) && is_one(call.operand(4));
+    let wide = if is_plain { ty.dtype } else { call.wide(ty.dtype) };
+    let made = call.builder.convert(made, wide);
     let mut made = scaled(call, 4, made)?;
     if call.float_or(3, 1.0)? != 0.0 {
         // A number for every column is the same for all rows, however these are put together.
@@ -42,6 +46,7 @@ fn added_product(call: &mut Call<'_>, batched: bool) -> Made {
         let sum = scaled(call, 3, sum)?;
         made = call.builder.plus(sum, made);
     }
+    let made = call.builder.convert(made, ty.dtype);
     let made = call.builder.reshape(made, &ty.shape);
     call.one(made)
 }

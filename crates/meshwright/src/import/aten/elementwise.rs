@@ -45,8 +45,7 @@ pub(super) fn reverse_subtract(call: &mut Call<'_>) -> Made {
 
 fn scaled_sum(call: &mut Call<'_>, binary: Binary) -> Made {
     let ty = call.result(0)?;
-    let is_plain =
-        matches!(call.operand(2), Operand::None | Operand::Int(1)) || *call.operand(2) == Operand::Float(1.0);
+    let is_plain = is_one(call.operand(2));
     let wide = ty.with_dtype(if is_plain { ty.dtype } else { call.wide(ty.dtype) });
     let (left, right) = (call.like(0, &wide)?, call.like(1, &wide)?);
     let right = if is_plain { right } else { scaled(call, 2, right)? };
@@ -57,12 +56,17 @@ fn scaled_sum(call: &mut Call<'_>, binary: Binary) -> Made {
 
 /// A value times the number in some place.
 pub(super) fn scaled(call: &mut Call<'_>, place: usize, value: ValueId) -> Result<ValueId, String> {
-    if matches!(call.operand(place), Operand::None | Operand::Int(1)) || *call.operand(place) == Operand::Float(1.0) {
+    if is_one(call.operand(place)) {
         return Ok(value);
     }
     let ty = call.builder.ty(value);
     let number = call.like(place, &ty)?;
     Ok(call.builder.times(value, number))
+}
+
+/// Whether a factor changes nothing.
+pub(super) fn is_one(factor: &Operand) -> bool {
+    matches!(factor, Operand::None | Operand::Int(1)) || *factor == Operand::Float(1.0)
 }
 
 /// `self + value * first * second`, or with a quotient.
