@@ -258,9 +258,8 @@ impl Life {
             };
             let start = if stay.is_passing { stay.early_end } else { stay.made };
             add(bytes, start, kept_end.max(stay.early_end));
-            // What the backward pass does not read is gone as soon as the rest of its layer is made again.
-            if let Some(read_end) = stay.read_end.filter(|_| is_again && !stay.is_passing) {
-                add(bytes, stay.again, read_end.max(stay.again + 1));
+            if is_again && !stay.is_passing {
+                add(bytes, stay.again, stay.end.max(stay.again + 1));
             }
         }
     }
